@@ -1,0 +1,194 @@
+"""Steps: what a pipeline is made of, and what makes two of them the same.
+
+A step is a dataclass whose fields are its parameters. `run` maps a batch of cases to the same
+batch with the fields in `writes` filled in; it may look only at the fields in `reads`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib.metadata
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from components.cache import Artifact, Cache, key_of
+from components.errors import ClaimflowError
+from components.files import ROOT, digest, file_digest, folder_digest
+from components.records import Case, Claim
+
+
+@dataclasses.dataclass(kw_only=True)
+class Step:
+    """Base of all steps. Subclasses add parameters as dataclass fields.
+
+    Fields of type Path (models, prompts) enter the cache key by their content, not their name.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
+    needs_train: ClassVar[bool] = False  # does `run` or `fit` use ctx.train?
+    seeded: ClassVar[bool] = False  # does `run` use ctx.seed_for?
+    unkeyed: ClassVar[tuple[str, ...]] = ()  # parameters that cannot change the output
+    outside: ClassVar[bool] = False  # does it call something that may fail for a while?
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        """Fill in `writes` of each case, in place or in a copy; same cases, same order."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclasses.dataclass(kw_only=True)
+class TrainedStep(Step):
+    """A step with parameters to learn from the training split before it can run."""
+
+    needs_train: ClassVar[bool] = True
+
+    def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
+        """Learn from `train` and write the model into `folder`."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class Context:
+    """What steps may use besides their cases: cache, training claims, loaded models, seed.
+
+    train: claims of the training split, overlaps with the evaluated split already dropped.
+    seed: the one seed of a run; steps derive theirs with `seed_for`.
+    """
+
+    def __init__(self, cache: Cache, train: list[Claim] | None = None, seed: int = 0) -> None:
+        self.cache = cache
+        self.train = train or []
+        self.seed = seed
+        self.tokens = {"prompt": 0, "completion": 0}
+        self.train_digest = key_of(self.train)
+
+    def seed_for(self, *what: str) -> int:
+        """A seed below 2**32 for a named use, so that uses don't disturb one another."""
+        return int(key_of(self.seed, *what)[:8], 16)
+
+    def model(self, step: TrainedStep) -> Artifact:
+        """The folder that `step.fit` filled; fits it now when that has not happened."""
+        if not self.train:
+            raise ClaimflowError(
+                f"{type(step).__name__} learns from a training split, and this data set gives "
+                "none that is free of the evaluated claims. Name one with dataset.train_split=…, "
+                "or choose a step that needs no training."
+            )
+        key = key_of("fit", identity(step), self.train_digest, self.seed)
+        return self.cache.artifact(key, lambda folder: step.fit(self.train, folder, self))
+
+    def loaded(self, key: str, load: Callable[[], Any]) -> Any:
+        """What `load()` gives, kept in this process: models and indexes are opened once."""
+        return _loaded(key, load)
+
+
+_models: dict[str, Any] = {}
+_models_lock = threading.RLock()
+
+
+def _loaded(key: str, load: Callable[[], Any]) -> Any:
+    with _models_lock:
+        if key not in _models:
+            _models[key] = load()
+        return _models[key]
+
+
+def release_models() -> None:
+    """Forget every model and index that this process holds."""
+    with _models_lock:
+        _models.clear()
+
+
+def identity(value: Any) -> Any:
+    """What enters a cache key for `value`: parameters, code version, content of files.
+
+    Dataclasses (steps, encoders, engines) give their class, the version of the code behind it
+    and their fields; a Path gives the digest of the file or folder; the rest stands for itself.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        skip = getattr(value, "unkeyed", ())
+        return {
+            "class": f"{type(value).__module__}.{type(value).__qualname__}",
+            "code": code_version(type(value).__module__),
+            "fields": {
+                field.name: identity(getattr(value, field.name))
+                for field in dataclasses.fields(value)
+                if field.name not in skip
+            },
+        }
+    if isinstance(value, Path):
+        if not value.exists():
+            raise ClaimflowError(f"{value} is not there.")
+        return folder_digest(value) if value.is_dir() else file_digest(value)
+    if isinstance(value, dict):
+        return {key: identity(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [identity(item) for item in value]
+    return value
+
+
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "Stemmer": "PyStemmer", "rank_bm25": "rank-bm25"}
+
+
+@functools.lru_cache(maxsize=None)
+def code_version(module: str) -> str:
+    """Digest of the code behind `module`: its own, that of the components it imports (however
+    deep), and the versions of the packages they use.
+
+    Comments, layout and docstrings don't count: rewording one recomputes nothing.
+    """
+    parts: dict[str, str] = {}
+    packages: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in parts:
+            continue
+        code, imported = _parse(name)
+        parts[name] = code
+        for other in imported:
+            if other.partition(".")[0] == name.partition(".")[0]:
+                waiting.append(other)
+            else:
+                packages.add(other.partition(".")[0])
+    for package in sorted(packages - set(sys.stdlib_module_names)):
+        try:
+            version = importlib.metadata.version(_DISTRIBUTIONS.get(package, package))
+        except importlib.metadata.PackageNotFoundError:
+            version = "?"
+        parts[f"package {package}"] = version
+    return key_of(sorted(parts.items()))
+
+
+def _parse(module: str) -> tuple[str, set[str]]:
+    """(digest of the code without docstrings, modules that it imports) of one module."""
+    spec = importlib.util.find_spec(module)
+    if not spec or not spec.origin or not spec.origin.endswith(".py"):
+        return "", set()
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported.add(node.module)
+            if node.module.partition(".")[0] == module.partition(".")[0]:
+                for alias in node.names:  # `from components.x import module`
+                    path = ROOT.joinpath(*node.module.split("."), f"{alias.name}.py")
+                    if path.exists():
+                        imported.add(f"{node.module}.{alias.name}")
+        body = getattr(node, "body", None)
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+            and isinstance(body[0].value.value, str)
+        ):
+            node.body = body[1:]
+    return digest(ast.dump(tree).encode()), imported

@@ -1,0 +1,42 @@
+"""Chunkers: documents to passages."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from components.records import Case, Passage
+from components.step import Context, Step
+
+
+@dataclasses.dataclass(kw_only=True)
+class Sentences(Step):
+    """`size` sentences of one document a passage, without overlap (`size=1`: AVeriTeC baseline).
+
+    dedupe: keep only the first of passages whose text is equal but for case and outer space.
+    """
+
+    reads: ClassVar = ("documents",)
+    writes: ClassVar = ("passages",)
+    size: int = 1
+    dedupe: bool = True
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for case in cases:
+            seen: set[str] = set()
+            case.passages = []
+            for document in case.documents:
+                for start in range(0, len(document.sentences), self.size):
+                    text = " ".join(document.sentences[start : start + self.size]).strip()
+                    if not text or (self.dedupe and text.lower() in seen):
+                        continue
+                    seen.add(text.lower())
+                    case.passages.append(
+                        Passage(
+                            id=f"{document.id}#{start}",
+                            doc=document.id,
+                            text=text,
+                            url=document.url,
+                        )
+                    )
+        return cases

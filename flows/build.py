@@ -1,0 +1,47 @@
+"""From resolved config to objects: the only place that instantiates components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from components.errors import ClaimflowError
+from components.step import Step
+
+
+def build(config: Any) -> Any:
+    """The object that a config node with `_target_` describes."""
+    try:
+        return instantiate(config, _convert_="all")
+    except InstantiationException as error:
+        cause = error.__cause__
+        if isinstance(cause, ClaimflowError):
+            raise cause from error
+        reason = str(cause or error).splitlines()[0]
+        name = config.get("_target_", "?")
+        raise ClaimflowError(f"Can't set up {name}: {reason}") from error
+
+
+def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
+    """Name and config of each step of a run, in order: the filled slots of `config.pipeline`.
+
+    A slot holds one step, an ordered mapping of steps, or null.
+    """
+    steps: dict[str, dict[str, Any]] = {}
+    for slot in config.pipeline:
+        node = OmegaConf.to_container(config[slot], resolve=True) if config.get(slot) else None
+        if node is None:
+            continue
+        if "_target_" in node:
+            steps[slot] = node
+        else:
+            steps.update({f"{slot}.{name}": part for name, part in node.items() if part})
+    return steps
+
+
+def build_steps(config: DictConfig) -> dict[str, Step]:
+    """The steps of a run by name, in order."""
+    return {name: build(node) for name, node in step_configs(config).items()}

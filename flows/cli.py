@@ -1,0 +1,146 @@
+"""The command line of every flow: Hydra, a help page that is quick, and one-line errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+# Before any of these packages is imported: no telemetry, no look-ups on a hub, one BLAS thread a
+# worker (two workers share the cores).
+for _name, _value in {
+    "DO_NOT_TRACK": "true",
+    "DVC_NO_ANALYTICS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "HYDRA_FULL_ERROR": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_LOGGING_LEVEL": "ERROR",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+}.items():
+    os.environ.setdefault(_name, _value)
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+
+
+def entry(main: Callable[..., None], config: str = "config") -> None:
+    """Run `main(cfg)` as `python -m flows.NAME key=value …`.
+
+    `--help` lists groups and choices. A ClaimflowError or a mistake in the config is one line on
+    stderr and exit code 1; `-v` shows where it came from.
+    """
+    verbose = "-v" in sys.argv
+    if verbose:
+        sys.argv.remove("-v")
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        print(help_page(sys.modules[main.__module__].__doc__ or "", config))
+        return
+    import hydra
+
+    from components.errors import ClaimflowError
+    from flows.resolvers import register
+
+    register()
+    try:
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(main)()
+    except ClaimflowError as error:
+        _leave(str(error), verbose)
+    except KeyboardInterrupt:
+        _leave("Interrupted. Finished work is in the cache: start again to go on.", verbose, 130)
+    except Exception as error:
+        message = config_mistake(error)
+        if message is None:
+            raise
+        _leave(message, verbose)
+
+
+def _leave(message: str, verbose: bool, code: int = 1) -> None:
+    if verbose:
+        traceback.print_exc()
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+# Help
+
+
+def groups() -> dict[str, dict[str, str]]:
+    """{group: {choice: its line}} of conf/, the line being the first comment of the file."""
+    found: dict[str, dict[str, str]] = {}
+    for folder in sorted(p for p in CONF.iterdir() if p.is_dir()):
+        choices = {}
+        for path in sorted(folder.glob("*.yaml")):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            comments = [x[1:].strip() for x in lines if x.startswith("# ") and "@package" not in x]
+            choices[path.stem] = comments[0] if comments else ""
+        if choices:
+            found[folder.name] = choices
+    return found
+
+
+def help_page(about: str, config: str) -> str:
+    """What `--help` prints."""
+    out = [about.strip(), "", "Groups (GROUP=CHOICE; +sweep=CHOICE for sweeps):", ""]
+    defaults = _defaults(config)
+    for group, choices in groups().items():
+        if config != "config" and group not in defaults:
+            continue
+        out.append(f"  {group}")
+        for choice, line in choices.items():
+            mark = "*" if defaults.get(group) == choice else " "
+            out.append(f"   {mark} {choice:<18} {line}")
+    out += ["", "Settings (KEY=VALUE), with their defaults:", ""]
+    text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
+    settings = re.sub(r"(?ms)^(defaults|hydra):.*?(?=^\S|\Z)", "", text)
+    out += [f"    {line}" for line in settings.splitlines() if line and not line.startswith("#")]
+    out += ["", "  -m sweeps over comma-separated values, --cfg job prints the config, -v tracebacks."]
+    return "\n".join(out)
+
+
+def _defaults(config: str) -> dict[str, str]:
+    text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
+    return dict(re.findall(r"(?m)^  - (\w+): (\w+)", text))
+
+
+# Mistakes in the config
+
+
+def config_mistake(error: BaseException) -> str | None:
+    """One line for an error of Hydra or OmegaConf that a user made, else None."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from components.errors import nearest
+
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+        return None
+    text = "\n".join(filter(None, (str(error), str(error.__cause__ or ""))))
+    if found := re.search(r"Could not find '(\w+)/([^']+)'", text):
+        group, choice = found.groups()
+        known = list(groups().get(group, {}))
+        hint = nearest(choice, known)
+        return f"No choice '{choice}' in group {group}.{hint} Choices: {', '.join(known)}."
+    if found := re.search(r"Could not override '?([\w.@/]+)'?", text):
+        key = found.group(1)
+        return f"No setting '{key}'.{nearest(key, _keys())} (`--help` lists them; `+{key}=…` adds one.)"
+    if found := re.search(r"Key '([\w.]+)' is not in struct", text):
+        return f"No setting '{found.group(1)}'.{nearest(found.group(1), _keys())}"
+    return str(error).splitlines()[0]
+
+
+def _keys() -> list[str]:
+    """Every key that a command line may set: groups, settings, parameters of choices."""
+    keys = list(groups())
+    for path in CONF.rglob("*.yaml"):
+        prefix = [] if path.parent == CONF else [path.parent.name]
+        stack: list[tuple[int, str]] = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if found := re.match(r"( *)([a-z_]\w*):", line):
+                depth = len(found.group(1))
+                stack = [(d, k) for d, k in stack if d < depth] + [(depth, found.group(2))]
+                keys.append(".".join(prefix + [k for _, k in stack]))
+    return keys
