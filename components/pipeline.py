@@ -146,9 +146,7 @@ def load(ref: CaseRef, fields: tuple[str, ...] | list[str], cache: Cache) -> Cas
 
 def store(case: Case, fields: tuple[str, ...] | list[str], cache: Cache) -> CaseRef:
     """Put the named fields of a case into the cache: how a pipeline begins."""
-    return CaseRef(
-        id=case.claim.id, fields={f: cache.put(encode(_value(case, f))) for f in fields}
-    )
+    return CaseRef(id=case.claim.id, fields={f: cache.put(encode(_value(case, f))) for f in fields})
 
 
 def _value(case: Case, field: str) -> Any:

@@ -97,7 +97,10 @@ def help_page(about: str, config: str) -> str:
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
     settings = re.sub(r"(?ms)^(defaults|hydra):.*?(?=^\S|\Z)", "", text)
     out += [f"    {line}" for line in settings.splitlines() if line and not line.startswith("#")]
-    out += ["", "  -m sweeps over comma-separated values, --cfg job prints the config, -v tracebacks."]
+    out += [
+        "",
+        "  -m sweeps over comma-separated values, --cfg job prints the config, -v tracebacks.",
+    ]
     return "\n".join(out)
 
 

@@ -1,21 +1,32 @@
-"""Prefect tasks: one a stage and shard. They pass digests and small configs, never payloads."""
+"""The stages of a run: prepare data, run the steps, score.
+
+Each is made of Prefect tasks, one a stage and shard. They pass digests and small configs, never
+payloads: those stay in the cache.
+"""
 
 from __future__ import annotations
 
 import functools
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prefect import task
+from prefect import tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from components.cache import open_cache
+from components.cache import Action, key_of, open_cache
+from components.datasets.base import case_refs
 from components.errors import ClaimflowError
-from components.pipeline import CaseRef, from_cache, run_step
-from components.records import Claim, Record, decode, encode
-from components.step import Context, TrainedStep
-from flows.build import build
+from components.pipeline import CaseRef, from_cache, load, run_step
+from components.records import Claim, Prediction, Record, decode, encode
+from components.score.base import Scores
+from components.step import Context, TrainedStep, identity
+from flows.build import build, step_configs
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from flows.log import Log
 
 
 class Scope(Record):
@@ -24,6 +35,14 @@ class Scope(Record):
     cache: str
     train: str  # digest of the training claims
     seed: int
+
+
+class Data(Record):
+    """The prepared data of a run."""
+
+    scope: Scope
+    refs: list[CaseRef]
+    gold: str  # digest of the evaluated claims
 
 
 class StageReport(Record):
@@ -36,22 +55,12 @@ class StageReport(Record):
     seconds: float
 
 
-def context(scope: Scope) -> Context:
-    """A context for one task; the training claims are decoded once a process."""
-    return Context(open_cache(scope.cache), _train(scope.cache, scope.train), scope.seed)
-
-
-@functools.lru_cache(maxsize=4)
-def _train(cache: str, digest: str) -> list[Claim]:
-    data = open_cache(cache).get(digest)
-    if data is None:
-        raise ClaimflowError("The cache lost the training claims while in use. Start again.")
-    return decode(data, list[Claim])
+# Tasks
 
 
 @task(cache_policy=NO_CACHE, task_run_name="fit {name}")
 def fit(name: str, config: dict[str, Any], scope: dict[str, Any]) -> str:
-    """Fit a trained step; the model's digest."""
+    """Fit a trained step, unless the cache has it; the model's digest."""
     return context(Scope(**scope)).model(build(config)).digest
 
 
@@ -69,10 +78,64 @@ def cached(name: str, cases: int) -> Any:
     return Completed(name="Cached", message=f"{cases} cases from cache")
 
 
+def context(scope: Scope) -> Context:
+    """A context for one task; the training claims are decoded once a process."""
+    return Context(open_cache(scope.cache), _train(scope.cache, scope.train), scope.seed)
+
+
+@functools.lru_cache(maxsize=4)
+def _train(cache: str, digest: str) -> list[Claim]:
+    data = open_cache(cache).get(digest)
+    if data is None:
+        raise ClaimflowError("The cache lost the training claims while in use. Start again.")
+    return decode(data, list[Claim])
+
+
+# Stages
+
+
+def prepare(config: DictConfig, log: Log) -> Data:
+    """Read the data set: cases to evaluate, and training claims that don't overlap with them."""
+    with log.stage("data"):
+        dataset = build(config.dataset)
+        cache = open_cache(str(config.cache))
+        claims = dataset.claims()
+        train, overlap = dataset.train(claims)
+        if overlap:
+            log.note(
+                f"{len(overlap)} training claims stand word for word in {dataset.split} "
+                "and were dropped."
+            )
+        refs = case_refs(dataset, claims, cache)
+        for bad in dataset.bad:
+            log.note(f"skipped {bad}")
+        gold, train_digest = cache.put(encode(claims)), cache.put(encode(train))
+    log.record.counts["claims"] = len(claims)
+    log.record.counts["train_claims"] = len(train)
+    log.record.datasets = [
+        {"name": dataset.name, "split": dataset.split, "digest": gold, "context": "evaluation"},
+        {"name": dataset.name, "split": "train", "digest": train_digest, "context": "training"},
+    ]
+    scope = Scope(cache=str(config.cache), train=train_digest, seed=config.seed)
+    return Data(scope=scope, refs=refs, gold=gold)
+
+
+def predict(config: DictConfig, data: Data, log: Log) -> list[CaseRef]:
+    """Run the steps of the pipeline, in order, over all cases."""
+    refs = data.refs
+    for name, step in step_configs(config).items():
+        with log.stage(name), tags(name.split(".")[0]):
+            refs, report = run_stage(name, step, refs, data.scope, config.runner.shard)
+        log.line(report)
+    return refs
+
+
 def run_stage(
     name: str, config: dict[str, Any], refs: list[CaseRef], scope: Scope, shard_size: int
 ) -> tuple[list[CaseRef], StageReport]:
     """Run one step over all cases, as tasks over shards of those that the cache doesn't have."""
+    from tqdm import tqdm
+
     start = time.perf_counter()
     step = build(config)
     plain = {"cache": scope.cache, "train": scope.train, "seed": scope.seed}
@@ -84,18 +147,19 @@ def run_stage(
     hits = len(refs) - len(todo)
     if not todo:
         cached(name, len(refs))
-    futures = []
     retry = {"retries": 3, "retry_delay_seconds": [2, 8, 30]} if step.outside else {}
+    futures = []
     for number, at in enumerate(range(0, len(todo), shard_size)):
         part = todo[at : at + shard_size]
         digest = ctx.cache.put(encode([refs[i] for i in part]))
-        futures.append(
-            (part, shard.with_options(**retry).submit(name, number, config, digest, plain))
-        )
-    for part, future in futures:
-        done = decode(ctx.cache.get(future.result()) or b"", list[CaseRef])
-        for i, ref in zip(part, done, strict=True):
-            found[i] = ref
+        submitted = shard.with_options(**retry).submit(name, number, config, digest, plain)
+        futures.append((part, submitted))
+    with tqdm(total=len(todo), desc=name, unit="case", delay=2, leave=False) as bar:
+        for part, future in futures:
+            done = decode(ctx.cache.get(future.result()) or b"", list[CaseRef])
+            for i, ref in zip(part, done, strict=True):
+                found[i] = ref
+            bar.update(len(part))
     finished = [ref for ref in found if ref is not None]
     report = StageReport(
         name=name,
@@ -105,3 +169,100 @@ def run_stage(
         seconds=round(time.perf_counter() - start, 3),
     )
     return finished, report
+
+
+def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> Scores:
+    """Score predictions and rankings with every scorer of `config.scorer`."""
+    cache = open_cache(data.scope.cache)
+    predictions = cache.put(encode(predictions_of(refs, data.scope.cache)))
+    rankings = cache.put(encode(rankings_of(refs, data.scope.cache)))
+    log.record.predictions_digest = predictions
+    scores = Scores()
+    for name, scorer in scorer_configs(config).items():
+        with log.stage(f"score.{name}"):
+            start = time.perf_counter()
+            digest, hit = score(scorer, predictions, data.gold, rankings, data.scope.cache)
+            part = decode(cache.get(digest) or b"", Scores)
+        scores = merged(scores, part)
+        log.line(
+            StageReport(
+                name=f"score.{name}",
+                cases=len(refs),
+                cached=len(refs) if hit else 0,
+                failed=0,
+                seconds=round(time.perf_counter() - start, 3),
+            )
+        )
+    return scores
+
+
+@task(cache_policy=NO_CACHE, task_run_name="score {config[_target_]}")
+def score(
+    config: dict[str, Any], predictions: str, gold: str, rankings: str, folder: str
+) -> tuple[str, bool]:
+    """Score by one scorer; (digest of the scores, whether the cache had them)."""
+    cache = open_cache(folder)
+    scorer = build(config)
+    key = key_of("score", identity(scorer), predictions, gold, rankings)
+    if action := cache.lookup(key):
+        return action.outputs[0], True
+    scores = scorer.score(
+        predictions=decode(cache.get(predictions) or b"", list[Prediction]),
+        gold=decode(cache.get(gold) or b"", list[Claim]),
+        rankings=decode(cache.get(rankings) or b"", dict[str, list[tuple[str, float]]]),
+    )
+    digest = cache.put(encode(scores))
+    cache.record(key, Action(outputs=[digest]))
+    return digest, False
+
+
+def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
+    """The scorers of a run by name: `config.scorer` holds one, or a mapping of several."""
+    from omegaconf import OmegaConf
+
+    node: Any = OmegaConf.to_container(config.scorer, resolve=True)
+    if "_target_" in node:
+        return {str(node["_target_"]).rpartition(".")[2].lower(): node}
+    return {name: part for name, part in node.items() if part}
+
+
+def merged(scores: Scores, more: Scores) -> Scores:
+    """Scores of several scorers as one; rows of one claim are joined."""
+    rows: dict[str, dict[str, Any]] = {}
+    for row in [*scores.per_claim, *more.per_claim]:
+        rows.setdefault(str(row["id"]), {}).update(row)
+    return Scores(
+        measures={**scores.measures, **more.measures},
+        per_claim=list(rows.values()),
+        tables={**scores.tables, **more.tables},
+        notes=[*scores.notes, *more.notes],
+    )
+
+
+def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:
+    """What a system says of each claim. A failed case has no prediction."""
+    cases = [load(r, ("claim", "evidence", "verdict"), open_cache(folder)) for r in ok(refs)]
+    return [
+        Prediction(
+            id=case.claim.id,
+            claim=case.claim.text,
+            evidence=case.evidence,
+            label=case.verdict.label if case.verdict else "",
+            probabilities=case.verdict.probabilities if case.verdict else {},
+            justification=case.verdict.justification if case.verdict else None,
+        )
+        for case in cases
+    ]
+
+
+def rankings_of(refs: list[CaseRef], folder: str) -> dict[str, list[tuple[str, float]]]:
+    """Documents found for each claim, best first."""
+    from components.score.retrieval import document_ranking
+
+    cases = [load(ref, ("hits", "queries"), open_cache(folder)) for ref in ok(refs)]
+    return {case.claim.id: document_ranking(case) for case in cases}
+
+
+def ok(refs: list[CaseRef]) -> list[CaseRef]:
+    """The cases that no step failed on."""
+    return [ref for ref in refs if not ref.error]

@@ -1,0 +1,126 @@
+"""What a run leaves in its folder, and what a person sees of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.cache import open_cache
+from components.files import write_whole
+from components.pipeline import CaseRef, load
+from components.records import read_lines, write_lines
+from components.report.compare import Point
+from components.report.table import run_table
+from components.score.base import Scores
+from flows.log import say
+from flows.stages import Data, ok, predictions_of, rankings_of
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from flows.log import Log
+    from flows.record import RunRecord
+
+
+def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores, log: Log) -> None:
+    """Write predictions, submissions, scores, traces and the report into the run's folder."""
+    from components.datasets.submission import write_2024, write_2025
+
+    record, folder = log.record, log.folder
+    predictions = predictions_of(refs, data.scope.cache)
+    write_lines(folder / "predictions.jsonl", predictions)
+    if any(p.label for p in predictions):
+        write_2024(folder / "submission_2024.json", predictions)
+        write_2025(folder / "submission_2025.csv", predictions)
+    rankings = rankings_of(refs, data.scope.cache)
+    write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
+    write_lines(folder / "per_claim.jsonl", scores.per_claim)
+    write_lines(folder / "trace.jsonl", [{"id": r.id, "trace": r.trace} for r in refs])
+    for name, rows in scores.tables.items():
+        write_lines(folder / "tables" / f"{name}.jsonl", rows)
+
+    record.measures = scores.measures
+    record.counts |= counts(data, refs)
+    for kind in ("prompt_tokens", "completion_tokens"):
+        record.tokens[kind] = round(sum(getattr(c, kind) for r in refs for c in r.trace))
+    for note in scores.notes:
+        log.note(note)
+    for ref in refs:
+        if ref.error:
+            log.note(f"claim {ref.id} failed: {ref.error}")
+    write_whole(folder / "report.md", run_table(record.name, scores).encode())
+
+
+def counts(data: Data, refs: list[CaseRef]) -> dict[str, int]:
+    """Documents and passages, what the guard dropped by reason, failed cases."""
+    cache = open_cache(data.scope.cache)
+    total: dict[str, int] = {"failed": sum(1 for ref in refs if ref.error)}
+    seen: set[str] = set()
+    for ref in ok(refs):
+        case = load(ref, ("dropped",), cache)
+        for reason, count in case.dropped.items():
+            total[f"dropped_{reason}"] = total.get(f"dropped_{reason}", 0) + count
+        for field in ("documents", "passages"):
+            name = ref.fields.get(field)
+            if name and (field + name) not in seen:
+                seen.add(field + name)
+                total[field] = total.get(field, 0) + len(getattr(load(ref, (field,), cache), field))
+    return total
+
+
+def show(record: RunRecord, config: DictConfig) -> None:
+    """Print the table of a finished run and where it is kept."""
+    folder = Path(config.outputs) / record.id
+    print((folder / "report.md").read_text(encoding="utf-8"))
+    took = sum(record.seconds.values())
+    say(
+        f"{took:.1f} s, {record.cache.get('hits', 0)} results from cache, "
+        f"{record.cache.get('misses', 0)} computed. Files: {folder}"
+    )
+    if record.mlflow_run_id:
+        say(f"MLflow run {record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")
+
+
+def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> None:
+    """Write the comparison of a sweep's points: Markdown, CSV and a plot."""
+    import csv
+    import io
+
+    from components.report.compare import primary_of, report, table
+    from components.report.plot import sweep_plot
+
+    points = [point_of(record, Path(config.outputs) / record.id) for record in records]
+    primary = primary_of(points, config.primary)
+    title = f"{log.record.name}: {len(points)} points"
+    write_whole(
+        log.folder / "report.md", report(title, points, primary, list(config.shown)).encode()
+    )
+    text = io.StringIO()
+    csv.writer(text).writerows([(c := table(points, primary, list(config.shown)))[0], *c[1]])
+    write_whole(log.folder / "sweep.csv", text.getvalue().encode())
+    sweep_plot(points, [primary, *config.shown], log.folder / "plots" / "sweep.png")
+    log.record.measures = max(
+        (r.measures for r in records if primary in r.measures),
+        key=lambda m: m[primary].value,
+        default={},
+    )
+    for record in records:
+        for stage, seconds in record.seconds.items():
+            log.record.seconds[stage] = round(log.record.seconds.get(stage, 0) + seconds, 3)
+        for kind, count in record.cache.items():
+            log.record.cache[kind] = log.record.cache.get(kind, 0) + count
+
+
+def point_of(record: RunRecord, folder: Path) -> Point:
+    """A run as the comparison wants it."""
+    rows = folder / "per_claim.jsonl"
+    return Point(
+        name=record.name,
+        axes=record.axes,
+        measures=record.measures,
+        per_claim=[row for _, row in read_lines(rows, dict)] if rows.exists() else [],
+        seconds=round(sum(record.seconds.values()), 3),
+        hits=record.cache.get("hits", 0),
+        misses=record.cache.get("misses", 0),
+        error=record.error,
+    )

@@ -1,0 +1,121 @@
+"""A run as a folder: everything that is known of it, before and apart from any tracker.
+
+outputs/ID/
+  run.json           this record
+  config.yaml        the resolved config
+  predictions.jsonl  one prediction a claim
+  per_claim.jsonl    one row a claim: its scores
+  trace.jsonl        one row a claim and step: seconds, tokens, from cache or not
+  report.md, plots/, submission files, tables/
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+from components.files import ROOT, write_whole
+from components.records import Record, encode
+from components.score.base import Measure
+
+PACKAGES = (
+    "bm25s dvc hydra-core mlflow nltk peft prefect rank-bm25 sentence-transformers torch "
+    "transformers vllm"
+).split()
+
+
+class RunRecord(Record, omit_defaults=False):
+    """What is known of a run. Times are UTC; seconds and peak memory are by stage."""
+
+    id: str
+    name: str
+    axes: dict[str, str] = {}
+    status: str = "running"  # running, finished, failed
+    error: str | None = None
+    parent: str | None = None  # id of the sweep's record
+    children: list[str] = []  # of a sweep: ids of its points
+    started: str = ""
+    ended: str = ""
+    measures: dict[str, Measure] = {}
+    seconds: dict[str, float] = {}
+    peak_mb: dict[str, float] = {}
+    tokens: dict[str, float] = {}
+    cache: dict[str, int] = {}  # hits, misses
+    counts: dict[str, int] = {}  # claims, documents, dropped ones by reason, failed cases
+    notes: list[str] = []
+    datasets: list[dict[str, str]] = []  # name, split, digest, source
+    environment: dict[str, Any] = {}
+    predictions_digest: str | None = None
+    mlflow_run_id: str | None = None
+
+
+def new_record(name: str, axes: dict[str, str], parent: str | None = None) -> RunRecord:
+    """A record with an id that no other start shares, also within one second."""
+    now = datetime.datetime.now(datetime.UTC)
+    return RunRecord(
+        id=f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}",
+        name=name,
+        axes=axes,
+        parent=parent,
+        started=now.isoformat(),
+        environment=environment(),
+    )
+
+
+def save(record: RunRecord, folder: Path) -> None:
+    """Write run.json, whole."""
+    write_whole(folder / "run.json", encode(record))
+
+
+def environment() -> dict[str, Any]:
+    """Commit, whether the tree was dirty, versions, machine."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "git_commit": _git("rev-parse", "HEAD"),
+        "git_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "versions": versions,
+    }
+
+
+def _git(*words: str) -> str | None:
+    try:
+        out = subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None  # not a checkout: the record says so by null
+    return out.stdout.strip()
+
+
+def public(record: RunRecord) -> dict[str, Any]:
+    """What `out=FILE.json` holds for a run."""
+    return {
+        "name": record.name,
+        "axes": record.axes,
+        "status": record.status,
+        "error": record.error,
+        "measures": record.measures,
+        "seconds": record.seconds,
+        "cache": record.cache,
+        "mlflow_run_id": record.mlflow_run_id,
+    }
+
+
+def write_out(path: str | None, records: list[RunRecord]) -> None:
+    """Write the list of runs to `path` (`out=`); nothing when it is null."""
+    if path:
+        write_whole(Path(path), encode([public(record) for record in records]) + b"\n")

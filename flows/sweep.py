@@ -1,0 +1,135 @@
+"""Sweeps: a Hydra callback that makes one parent run of the points, and a table of them.
+
+Hydra goes through the points one after another in this process, so models stay loaded and the
+cache shares what the points have in common. A point that fails is kept as failed; the rest go on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.experimental.callback import Callback
+
+from components.errors import ClaimflowError
+from flows.log import Log, say
+from flows.record import RunRecord, write_out
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+_current: Sweep | None = None
+
+
+def current() -> Sweep | None:
+    """The sweep that this process is going through, if it is."""
+    return _current
+
+
+class Sweep:
+    """The points of a sweep and the parent record that binds them."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.axes = axes_of(config)
+        if not self.axes:
+            raise ClaimflowError(
+                "Nothing to sweep over: name values with commas, as in "
+                "`-m retriever=bm25s,dense`, or a prepared sweep with +sweep=…"
+            )
+        self.records: list[RunRecord] = []
+        self.started = time.perf_counter()
+        self.log: Log | None = None
+        self.config: DictConfig | None = None
+
+    def point(self, config: DictConfig) -> RunRecord:
+        """Run one point; what goes wrong in it is its own affair."""
+        from flows.experiment import run
+        from flows.tracking import open_parent
+
+        overrides = dict(_split(text) for text in HydraConfig.get().overrides.task)
+        axes = {axis: overrides[axis] for axis in self.axes if axis in overrides}
+        if self.log is None:
+            parent = config.copy()
+            parent.name = _sweep_name(config, self.axes)
+            self.config, self.log = parent, Log(parent, {}, None)
+            open_parent(self.log.folder, parent)
+        config.name = ",".join(f"{axis}={value}" for axis, value in axes.items())
+        say(f"[{len(self.records) + 1}] {config.name}")
+        log = Log(config, axes, self.log.record.id)
+        try:
+            record = run(config, log)
+        except KeyboardInterrupt:
+            raise
+        except Exception as error:  # recorded by the log; the other points go on
+            say(f"  failed: {' '.join(str(error).split())}")
+            record = log.record
+        self.records.append(record)
+        return record
+
+    def finish(self) -> None:
+        """Close the parent, print the table, write `out=`."""
+        from flows.publish import publish_sweep
+
+        if self.log is None or self.config is None:
+            return
+        with self.log:
+            self.log.record.children = [record.id for record in self.records]
+            publish_sweep(self.config, self.records, self.log)
+        print((self.log.folder / "report.md").read_text(encoding="utf-8"))
+        hits = sum(record.cache.get("hits", 0) for record in self.records)
+        misses = sum(record.cache.get("misses", 0) for record in self.records)
+        say(
+            f"{len(self.records)} points in {time.perf_counter() - self.started:.1f} s, "
+            f"{hits} results from cache, {misses} computed. Files: {self.log.folder}"
+        )
+        if self.log.record.mlflow_run_id:
+            say(
+                f"MLflow parent run {self.log.record.mlflow_run_id} in "
+                f"{self.config.tracking.uri} (`make dashboard`)"
+            )
+        write_out(self.config.out, self.records)
+        failed = [record for record in self.records if record.status == "failed"]
+        if failed:
+            raise ClaimflowError(
+                f"{len(failed)} of {len(self.records)} points failed, first {failed[0].name}: "
+                f"{failed[0].error} Start the sweep again to do only what is missing."
+            )
+
+
+class SweepCallback(Callback):
+    """Hydra tells it when a sweep begins and ends."""
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        global _current
+        _current = Sweep(config)
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        global _current
+        sweep, _current = _current, None
+        if sweep:
+            sweep.finish()
+
+
+def axes_of(config: DictConfig) -> list[str]:
+    """The keys that a sweep varies: of the sweep file and of the command line."""
+    axes = list(config.hydra.sweeper.params or {})
+    for override in OverridesParser.create().parse_overrides(list(config.hydra.overrides.task)):
+        key = override.key_or_group
+        if override.is_sweep_override() and key not in axes:
+            axes.append(key)
+        elif key in axes and not override.is_sweep_override():
+            axes.remove(key)  # the command line holds it at one value
+    return axes
+
+
+def _split(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key.lstrip("+~"), value.strip("'\"")
+
+
+def _sweep_name(config: DictConfig, axes: list[str]) -> str:
+    choice = HydraConfig.get().runtime.choices.get("sweep")
+    dataset = HydraConfig.get().runtime.choices.get("dataset")
+    return f"sweep of {choice or ' x '.join(axes)} on {dataset}"
