@@ -36,6 +36,7 @@ class RunRecord(Record, omit_defaults=False):
     id: str
     name: str
     axes: dict[str, str] = {}
+    choices: dict[str, str] = {}  # Hydra group to choice
     status: str = "running"  # running, finished, failed
     error: str | None = None
     parent: str | None = None  # id of the sweep's record
@@ -62,10 +63,21 @@ def new_record(name: str, axes: dict[str, str], parent: str | None = None) -> Ru
         id=f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}",
         name=name,
         axes=axes,
+        choices=choices(),
         parent=parent,
         started=now.isoformat(),
         environment=environment(),
     )
+
+
+def choices() -> dict[str, str]:
+    """What each Hydra group was set to, when Hydra runs this process."""
+    from hydra.core.hydra_config import HydraConfig
+
+    if not HydraConfig.initialized():
+        return {}
+    chosen = HydraConfig.get().runtime.choices
+    return {group: str(choice) for group, choice in chosen.items() if "hydra" not in group}
 
 
 def save(record: RunRecord, folder: Path) -> None:

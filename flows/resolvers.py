@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from omegaconf import OmegaConf
 
-from components.files import home
+from components.files import ROOT, home
 
 
 def register() -> None:
     """Make the resolvers known to OmegaConf; more than once does no harm."""
     OmegaConf.register_new_resolver("home", lambda: str(home()), replace=True)
+    OmegaConf.register_new_resolver("root", lambda: str(ROOT), replace=True)
     OmegaConf.register_new_resolver("axes", _axes, replace=True)
 
 

@@ -113,8 +113,18 @@ def prepare(config: DictConfig, log: Log) -> Data:
     log.record.counts["claims"] = len(claims)
     log.record.counts["train_claims"] = len(train)
     log.record.datasets = [
-        {"name": dataset.name, "split": dataset.split, "digest": gold, "context": "evaluation"},
-        {"name": dataset.name, "split": "train", "digest": train_digest, "context": "training"},
+        {
+            "name": dataset.name,
+            "split": split,
+            "digest": digest,
+            "source": str(dataset.path),
+            "context": context,
+        }
+        for split, digest, context in (
+            (dataset.split, gold, "evaluation"),
+            (dataset.train_split, train_digest, "training"),
+        )
+        if split
     ]
     scope = Scope(cache=str(config.cache), train=train_digest, seed=config.seed)
     return Data(scope=scope, refs=refs, gold=gold)
