@@ -266,6 +266,14 @@ class Cache:
             in_use=sum(size for used, size, _ in left if used >= live_since),
         )
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """(entries, bytes) of each kind."""
+        found = {"blobs": (0, 0), "actions": (0, 0), "artifacts": (0, 0)}
+        for _, size, path in self._entries():
+            kind = path.parent.parent.name
+            found[kind] = (found[kind][0] + 1, found[kind][1] + size)
+        return found
+
     def _stamp(self, path: Path) -> Path:
         return path / "manifest.json" if path.is_dir() else path
 

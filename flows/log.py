@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
+
 from components.errors import ClaimflowError
 from flows.record import RunRecord, new_record, save
 
@@ -32,6 +34,7 @@ class Log:
         self.record: RunRecord = new_record(str(config.name), axes or {}, parent)
         self.folder = Path(config.outputs) / self.record.id
         self.folder.mkdir(parents=True)
+        self._alive = alive(self.folder)
         text = OmegaConf.to_yaml(config, resolve=True)
         (self.folder / "config.yaml").write_text(text, encoding="utf-8")
         save(self.record, self.folder)
@@ -49,6 +52,7 @@ class Log:
                 text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
             )
         save(self.record, self.folder)
+        self._alive.release()
         if not isinstance(error, KeyboardInterrupt):
             from flows.tracking import track
 
@@ -77,6 +81,13 @@ class Log:
         """Something that a reader of the run should know; also printed."""
         self.record.notes.append(text)
         say(f"  note: {text}")
+
+
+def alive(folder: Path) -> filelock.FileLock:
+    """Held while the run in `folder` goes on; a killed process lets go of it."""
+    lock = filelock.FileLock(folder / ".alive", thread_local=False)
+    lock.acquire(timeout=0)
+    return lock
 
 
 def say(text: str) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
+
 from components.files import digest, write_whole
 from components.records import decode, encode
-from flows.log import say
+from flows.log import alive, say
 from flows.record import RunRecord, save
 
 if TYPE_CHECKING:
@@ -88,8 +90,6 @@ def log_folder(folder: Path, config: DictConfig) -> str:
 
 def connect(config: DictConfig) -> tuple[MlflowClient, str]:
     """(client, experiment id). A new sqlite store is set up by one process at a time."""
-    import filelock
-
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     from mlflow import MlflowClient
@@ -210,7 +210,15 @@ def _milliseconds(time: str) -> int:
 
 
 def unlogged(outputs: Path) -> list[Path]:
-    """Run folders that no tracker has whole: parents first, oldest first."""
+    """Run folders that no tracker has whole and no process works on: parents first, by age."""
     folders = [p.parent for p in sorted(outputs.glob("*/run.json"))]
-    waiting = [f for f in folders if not (f / LOGGED).exists()]
+    waiting = [f for f in folders if not (f / LOGGED).exists() and not _running(f)]
     return sorted(waiting, key=lambda f: (read_record(f).parent is not None, f.name))
+
+
+def _running(folder: Path) -> bool:
+    try:
+        alive(folder).release()
+        return False
+    except filelock.Timeout:
+        return True

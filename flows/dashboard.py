@@ -1,0 +1,44 @@
+"""Start the MLflow UI on the store of `tracking.uri`.
+
+python -m flows.dashboard              http://127.0.0.1:5000
+python -m flows.dashboard +port=5001
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flows.cli import entry
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def main(config: DictConfig) -> None:
+    """Become the server; Ctrl-C ends it."""
+    import os
+    import socket
+    import sys
+
+    from components.errors import ClaimflowError
+    from flows.tracking import connect
+
+    uri, port = config.tracking.uri, int(config.get("port", 5000))
+    if not uri:
+        raise ClaimflowError("No store to show: give tracking=mlflow or tracking.uri=…")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ClaimflowError(
+                f"Port {port} is in use. Give another: +port={port + 1}"
+            ) from error
+    connect(config)  # an empty store is set up first, so that the page opens on a fresh clone
+    print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    os.execv(sys.executable, [sys.executable, "-m", "mlflow", *server, "--backend-store-uri", uri])
+
+
+if __name__ == "__main__":
+    entry(main)
