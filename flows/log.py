@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import filelock
 
 from components.errors import ClaimflowError
-from flows.record import RunRecord, new_record, save
+from flows.record import RunRecord, StageReport, new_record, save
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-    from flows.stages import StageReport
 
 
 class Log:
@@ -69,6 +67,7 @@ class Log:
 
     def line(self, report: StageReport) -> None:
         """One line for a stage: what, how many, how long, how many from cache."""
+        self.record.stages.append(report)
         for kind, count in (("hits", report.cached), ("misses", report.cases - report.cached)):
             self.record.cache[kind] = self.record.cache.get(kind, 0) + count
         failed = f", {report.failed} failed" if report.failed else ""

@@ -30,6 +30,16 @@ PACKAGES = (
 ).split()
 
 
+class StageReport(Record, omit_defaults=False):
+    """One stage of a run, as logged: what, how many, how long, how many from cache."""
+
+    name: str
+    cases: int
+    cached: int
+    failed: int
+    seconds: float
+
+
 class RunRecord(Record, omit_defaults=False):
     """What is known of a run. Times are UTC; seconds and peak memory are by stage."""
 
@@ -48,6 +58,7 @@ class RunRecord(Record, omit_defaults=False):
     peak_mb: dict[str, float] = {}
     tokens: dict[str, float] = {}
     cache: dict[str, int] = {}  # hits, misses
+    stages: list[StageReport] = []
     counts: dict[str, int] = {}  # claims, documents, dropped ones by reason, failed cases
     notes: list[str] = []
     datasets: list[dict[str, str]] = []  # name, split, digest, source
@@ -123,6 +134,7 @@ def public(record: RunRecord) -> dict[str, Any]:
         "measures": record.measures,
         "seconds": record.seconds,
         "cache": record.cache,
+        "stages": record.stages,
         "mlflow_run_id": record.mlflow_run_id,
     }
 

@@ -22,6 +22,7 @@ from components.records import Claim, Prediction, Record, decode, encode
 from components.score.base import Scores
 from components.step import Context, TrainedStep, identity
 from flows.build import build, step_configs
+from flows.record import StageReport
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -43,16 +44,6 @@ class Data(Record):
     scope: Scope
     refs: list[CaseRef]
     gold: str  # digest of the evaluated claims
-
-
-class StageReport(Record):
-    """One stage of a run, as logged: what, how many, how long, how many from cache."""
-
-    name: str
-    cases: int
-    cached: int
-    failed: int
-    seconds: float
 
 
 # Tasks
