@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from components.records import Record
 from components.report.table import figure, heading, markdown
 from components.score.base import Measure
-from components.score.bootstrap import holm, paired_bootstrap
+from components.score.bootstrap import (
+    Difference,
+    holm,
+    mean,
+    paired_bootstrap,
+    resamples,
+)
 
 
 class Point(Record):
@@ -23,15 +31,6 @@ class Point(Record):
     error: str | None = None
 
 
-class Difference(Record):
-    """Best minus this run on the claims that both have: mean, 95 % interval, Holm-corrected p."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-
-
 def primary_of(points: list[Point], wanted: str | None) -> str:
     """The measure that points are ranked by: `wanted` if any point has it, else the first."""
     for name in (wanted, *(m for point in points for m in point.measures)):
@@ -40,28 +39,38 @@ def primary_of(points: list[Point], wanted: str | None) -> str:
     return wanted or ""
 
 
-def differences(points: list[Point], primary: str, seed: int = 0) -> dict[str, Difference]:
-    """By point name, the paired difference to the best point; the best itself is left out.
+def differences(
+    points: list[Point], primary: str, draws: int = 1000, seed: int = 13
+) -> dict[str, Difference]:
+    """By point name, the best point less that point, on the claims that both have.
 
-    p is of the paired bootstrap over claims, corrected after Holm for the number of points.
+    p is of the paired bootstrap over claims, corrected after Holm for the number of comparisons.
+    The best point itself, and measures that are no mean over claims, give no entry.
     """
-    done = [p for p in points if not p.error and primary in p.measures]
-    if len(done) < 2:
+    values = {
+        p.name: {row["id"]: row[primary] for row in p.per_claim if row.get(primary) is not None}
+        for p in points
+        if not p.error and primary in p.measures
+    }
+    if len(values) < 2:
         return {}
-    best = max(done, key=lambda point: point.measures[primary].value)
-    values = {p.name: {r["id"]: r[primary] for r in p.per_claim if primary in r} for p in done}
-    found = {}
-    for point in done:
-        ids = [i for i in values[best.name] if i in values[point.name]]
-        if point is best or not ids:
+    best = max(
+        (p for p in points if p.name in values), key=lambda point: point.measures[primary].value
+    ).name
+    found: dict[str, Difference] = {}
+    for name in values:
+        ids = [i for i in values[best] if i in values[name]]
+        if name == best or not ids:
             continue
-        found[point.name] = paired_bootstrap(
-            [values[best.name][i] for i in ids], [values[point.name][i] for i in ids], seed=seed
+        found[name] = paired_bootstrap(
+            mean([values[best][i] for i in ids]),
+            mean([values[name][i] for i in ids]),
+            resamples(len(ids), draws, seed),
         )
-    corrected = holm([d.p for d in found.values()])
+    corrected = holm([difference.p for difference in found.values()])
     return {
-        name: Difference(value=d.difference, low=d.low, high=d.high, p=p)
-        for (name, d), p in zip(found.items(), corrected, strict=True)
+        name: msgspec.structs.replace(difference, p=p)
+        for (name, difference), p in zip(found.items(), corrected, strict=True)
     }
 
 
