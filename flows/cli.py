@@ -8,6 +8,10 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 # Before any of these packages is imported: no telemetry, no look-ups on a hub, one BLAS thread a
 # worker (two workers share the cores).
@@ -30,7 +34,8 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 def entry(main: Callable[..., None], config: str = "config") -> None:
     """Run `main(cfg)` as `python -m flows.NAME key=value …`.
 
-    `--help` lists groups and choices. A ClaimflowError or a mistake in the config is one line on
+    `params=FILE` takes the whole config from a file instead (params.yaml of DVC); then KEY=VALUE
+    changes values in it. `--help` lists groups and choices. A ClaimflowError or a mistake in the config is one line on
     stderr and exit code 1; `-v` shows where it came from.
     """
     verbose = "-v" in sys.argv
@@ -39,14 +44,18 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_page(sys.modules[main.__module__].__doc__ or "", config))
         return
-    import hydra
-
     from components.errors import ClaimflowError
     from flows.resolvers import register
 
     register()
     try:
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(main)()
+        if file := next((w for w in sys.argv[1:] if w.startswith("params=")), None):
+            sys.argv.remove(file)
+            main(from_file(Path(file.removeprefix("params=")), sys.argv[1:]))
+        else:
+            import hydra
+
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(main)()
     except ClaimflowError as error:
         _leave(str(error), verbose)
     except KeyboardInterrupt:
@@ -56,6 +65,25 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
         if message is None:
             raise
         _leave(message, verbose)
+
+
+def from_file(path: Path, changes: list[str]) -> DictConfig:
+    """The config in a file, with KEY=VALUE changes to values that it has."""
+    from omegaconf import DictConfig, OmegaConf
+
+    from components.errors import ClaimflowError
+
+    if not path.is_file():
+        raise ClaimflowError(f"No {path}: `python -m flows.params` writes params.yaml.")
+    config = OmegaConf.load(path)
+    if not isinstance(config, DictConfig):
+        raise ClaimflowError(f"{path} holds no mapping of settings.")
+    OmegaConf.set_struct(config, True)
+    return (
+        config
+        if not changes
+        else DictConfig(OmegaConf.merge(config, OmegaConf.from_dotlist(changes)))
+    )
 
 
 def _leave(message: str, verbose: bool, code: int = 1) -> None:

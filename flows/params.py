@@ -1,0 +1,52 @@
+"""Write params.yaml, the config that the stages of dvc.yaml read, from conf/.
+
+    python -m flows.params                    the defaults
+    python -m flows.params retriever=bm25s    other choices
+
+`dvc repro` composes no Hydra config, so the composed one is a file under version control. A test
+fails when it no longer says what conf/ says.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from components.files import ROOT, write_whole
+from flows.cli import CONF, config_mistake
+
+HEADER = (
+    "# Written by `python -m flows.params` from conf/: change it there, or with `dvc exp run -S`.\n"
+)
+
+
+def text(overrides: list[str]) -> str:
+    """The composed config as YAML; interpolations stay, so one value stands in one place."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from flows.resolvers import register
+
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        config = compose("config", overrides=[*overrides, "name=dvc"])
+    return HEADER + OmegaConf.to_yaml(config)
+
+
+def main(path: Path = ROOT / "params.yaml") -> None:
+    """Compose and write."""
+    write_whole(path, text(sys.argv[1:]).encode())
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv):
+        print((__doc__ or "").strip())
+    else:
+        try:
+            main()
+        except Exception as mistake:
+            if (line := config_mistake(mistake)) is None:
+                raise
+            print(f"error: {line}", file=sys.stderr)
+            sys.exit(1)
