@@ -21,27 +21,39 @@ if TYPE_CHECKING:
 
 class Log:
     """A run from start to end. As a context manager it closes the record and keeps its folder,
-    also when the run fails; a ClaimflowError passes through after that."""
+    also when the run fails; the error passes through after that.
+
+    keep=False: print the stages, but make no run folder and track nothing.
+    """
 
     def __init__(
-        self, config: DictConfig, axes: dict[str, str] | None = None, parent: str | None = None
+        self,
+        config: DictConfig,
+        axes: dict[str, str] | None = None,
+        parent: str | None = None,
+        keep: bool = True,
     ) -> None:
         from omegaconf import OmegaConf
 
         self.config = config
+        self.keep = keep
         self.record: RunRecord = new_record(str(config.name), axes or {}, parent)
         self.folder = Path(config.outputs) / self.record.id
-        self.folder.mkdir(parents=True)
-        self._alive = alive(self.folder)
-        text = OmegaConf.to_yaml(config, resolve=True)
-        (self.folder / "config.yaml").write_text(text, encoding="utf-8")
-        save(self.record, self.folder)
+        if keep:
+            self.folder.mkdir(parents=True)
+            self._alive = alive(self.folder)
+            text = OmegaConf.to_yaml(config, resolve=True)
+            (self.folder / "config.yaml").write_text(text, encoding="utf-8")
+            save(self.record, self.folder)
 
     def __enter__(self) -> Log:
-        say(f"run {self.record.id}  {self.record.name}")
+        if self.keep:
+            say(f"run {self.record.id}  {self.record.name}")
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not self.keep:
+            return
         self.record.ended = datetime.datetime.now(datetime.UTC).isoformat()
         self.record.status = "failed" if error else "finished"
         if error:

@@ -24,16 +24,8 @@ if TYPE_CHECKING:
 
 def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores, log: Log) -> None:
     """Write predictions, submissions, scores, traces and the report into the run's folder."""
-    from components.datasets.submission import write_2024, write_2025
-
     record, folder = log.record, log.folder
-    predictions = predictions_of(refs, data.scope.cache)
-    write_lines(folder / "predictions.jsonl", predictions)
-    if any(p.label for p in predictions):
-        write_2024(folder / "submission_2024.json", predictions)
-        write_2025(folder / "submission_2025.csv", predictions)
-    rankings = rankings_of(refs, data.scope.cache)
-    write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
+    write_predictions(folder, data, refs)
     write_lines(folder / "per_claim.jsonl", scores.per_claim)
     write_lines(folder / "trace.jsonl", [{"id": r.id, "trace": r.trace} for r in refs])
     for name, rows in scores.tables.items():
@@ -49,6 +41,19 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
         if ref.error:
             log.note(f"claim {ref.id} failed: {ref.error}")
     write_whole(folder / "report.md", run_table(record.name, scores).encode())
+
+
+def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:
+    """What a system says: predictions, document rankings, and the official submission files."""
+    from components.datasets.submission import write_2024, write_2025
+
+    predictions = predictions_of(refs, data.scope.cache)
+    write_lines(folder / "predictions.jsonl", predictions)
+    if any(prediction.label for prediction in predictions):
+        write_2024(folder / "submission_2024.json", predictions)
+        write_2025(folder / "submission_2025.csv", predictions)
+    rankings = rankings_of(refs, data.scope.cache)
+    write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
 
 
 def counts(data: Data, refs: list[CaseRef]) -> dict[str, int]:

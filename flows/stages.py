@@ -74,6 +74,11 @@ def context(scope: Scope) -> Context:
     return Context(open_cache(scope.cache), _train(scope.cache, scope.train), scope.seed)
 
 
+def plain(scope: Scope) -> dict[str, Any]:
+    """A scope as Prefect passes it."""
+    return {"cache": scope.cache, "train": scope.train, "seed": scope.seed}
+
+
 @functools.lru_cache(maxsize=4)
 def _train(cache: str, digest: str) -> list[Claim]:
     data = open_cache(cache).get(digest)
@@ -139,10 +144,9 @@ def run_stage(
 
     start = time.perf_counter()
     step = build(config)
-    plain = {"cache": scope.cache, "train": scope.train, "seed": scope.seed}
     ctx = context(scope)
     if isinstance(step, TrainedStep):
-        fit(name, config, plain)
+        fit(name, config, plain(scope))
     found = from_cache(step, name, refs, ctx)
     todo = [i for i, ref in enumerate(found) if ref is None]
     hits = len(refs) - len(todo)
@@ -153,7 +157,7 @@ def run_stage(
     for number, at in enumerate(range(0, len(todo), shard_size)):
         part = todo[at : at + shard_size]
         digest = ctx.cache.put(encode([refs[i] for i in part]))
-        submitted = shard.with_options(**retry).submit(name, number, config, digest, plain)
+        submitted = shard.with_options(**retry).submit(name, number, config, digest, plain(scope))
         futures.append((part, submitted))
     with tqdm(total=len(todo), desc=name, unit="case", delay=2, leave=False) as bar:
         for part, future in futures:
