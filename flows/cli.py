@@ -78,12 +78,19 @@ def from_file(path: Path, changes: list[str]) -> DictConfig:
     config = OmegaConf.load(path)
     if not isinstance(config, DictConfig):
         raise ClaimflowError(f"{path} holds no mapping of settings.")
+    for change in changes:
+        key, _, value = change.partition("=")
+        OmegaConf.set_struct(config, not key.startswith("+"))  # a + adds a key, as in Hydra
+        OmegaConf.update(config, key.lstrip("+"), yaml_value(value))
     OmegaConf.set_struct(config, True)
-    return (
-        config
-        if not changes
-        else DictConfig(OmegaConf.merge(config, OmegaConf.from_dotlist(changes)))
-    )
+    return config
+
+
+def yaml_value(text: str) -> object:
+    """`5` as a number, `null` as None, `[a, b]` as a list: how Hydra reads values."""
+    import yaml
+
+    return yaml.safe_load(text)
 
 
 def _leave(message: str, verbose: bool, code: int = 1) -> None:
