@@ -9,7 +9,9 @@ leaves unmatched stay stemmed, so synonyms are looked up for stems ("automobile"
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
+from typing import Any
 
 from components.assets import nltk_ready
 
@@ -36,7 +38,7 @@ def meteor(hypothesis: tuple[str, ...], reference: tuple[str, ...]) -> float:
         return 0.0
     pairs.sort()
     matches, chunks = len(pairs), 1
-    for (i, j), following in zip(pairs, pairs[1:], strict=False):
+    for (i, j), following in itertools.pairwise(pairs):
         chunks += following != (i + 1, j + 1)
     precision = matches / len(hypothesis)
     recall = matches / len(reference)
@@ -91,19 +93,19 @@ def _stemmed(words: Words) -> Words:
     return [(position, _stem(word)) for position, word in words]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _stem(word: str) -> str:
-    return str(_stemmer().stem(word))
+    return _stemmer().stem(word)
 
 
-@functools.lru_cache(maxsize=1)
-def _stemmer():  # type: ignore[no-untyped-def]
+@functools.cache
+def _stemmer() -> Any:
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _synonyms(word: str) -> frozenset[str]:
     """`word` itself and the one-word lemmas of every synset that it is in."""
     nltk_ready()
