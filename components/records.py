@@ -138,6 +138,17 @@ class Verdict(Record):
     justification: str | None = None
 
 
+class Prediction(Record):
+    """What a system submits for one claim."""
+
+    id: str
+    claim: str
+    evidence: list[Evidence]
+    label: str
+    probabilities: dict[str, float] = {}
+    justification: str | None = None
+
+
 class Case(Record):
     """All that is known of one claim while it is worked on.
 

@@ -1,10 +1,17 @@
-"""What every scorer gives back."""
+"""What every scorer takes and gives back."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeAlias
 
-from components.records import Record
+from components.cache import Action, Cache, key_of
+from components.records import Claim, Prediction, Record, decode, encode
+from components.step import identity
+
+Rankings: TypeAlias = dict[str, list[tuple[str, float]]]
+"""{claim id: [(document id, score), …]}, best document first; the order counts, not the score."""
 
 
 class Measure(Record):
@@ -32,3 +39,54 @@ class Scores(Record):
     per_claim: list[dict[str, Any]] = []
     tables: dict[str, list[dict[str, Any]]] = {}  # breakdowns, confusion matrix
     notes: list[str] = []
+
+
+@dataclasses.dataclass(kw_only=True)
+class Scorer:
+    """Base of all scorers. All are called alike, with whatever a run has; `reads` says which of
+    `predictions` and `rankings` one needs besides gold claims.
+
+    draws, seed: bootstrap resamples for the intervals, and their seed.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    draws: int = 1000
+    seed: int = 13
+
+    def score(
+        self,
+        gold: list[Claim],
+        predictions: list[Prediction] | None = None,
+        rankings: Rankings | None = None,
+    ) -> Scores:
+        """Score what was given against `gold`. Pairs by id, never by order; changes no input.
+
+        Raises ClaimflowError when what the scorer reads was not given.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+
+def score_once(
+    cache: Cache,
+    scorer: Scorer,
+    gold: list[Claim],
+    predictions: list[Prediction] | None = None,
+    rankings: Rankings | None = None,
+) -> tuple[Scores, bool]:
+    """(scores, whether they were in the cache): `scorer.score`, done once for equal input."""
+    given = {"predictions": predictions, "rankings": rankings}
+    key = key_of("score", identity(scorer), gold, [given[name] for name in scorer.reads])
+    action = cache.lookup(key)
+    if action:
+        return decode(cache.get(action.outputs[0]) or b"", Scores), True
+    scores = scorer.score(gold, predictions, rankings)
+    cache.record(key, Action(outputs=[cache.put(encode(scores))]))
+    return scores, False
+
+
+def listed(ids: Iterable[str], most: int = 20) -> str:
+    """Ids for a note: `3, 7, 12`, cut after `most` with the number of those left out."""
+    names = list(ids)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

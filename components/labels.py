@@ -1,0 +1,71 @@
+"""A label out of a model's reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# Other names of the same verdict in FEVER, SciFact and AVeriTeC.
+_FAMILIES = (
+    {"supported", "supports", "support"},
+    {"refuted", "refutes", "refute", "contradict", "contradicts", "contradicted"},
+    {"not enough evidence", "not enough info", "not enough information", "nei"},
+    {
+        "conflicting evidence cherrypicking",
+        "conflicting evidence cherry picking",
+        "conflicting evidence",
+        "cherrypicking",
+        "cherry picking",
+    },
+)
+_FIELD = re.compile(r"(?i)\b(?:label|verdict|veracity)\W*?[:=]\W*([^\n\"`*.;,}]+)")
+_CLAUSE = re.compile(r"[.,;:!?\n]+")
+_NEGATION = re.compile(
+    r"(?i)\b(?:not|no|nor|neither|never|none|nothing|cannot|without|hardly|\w+n['’]t)\b"
+)
+
+
+def parse_label(text: str, labels: Iterable[str]) -> str | None:
+    """The one of `labels` that a reply gives as its verdict, or None when it gives none.
+
+    The first of these that holds decides:
+    1. the whole reply is a label;
+    2. the last field `label: …` or `verdict: …` (also in JSON or Markdown) holds a label;
+    3. the last line is a label, or else the first line is;
+    4. the reply closes with a label spelt exactly as given, in a clause without a negation.
+    In 1 to 3 case and punctuation don't count, and names that other data sets have for the same
+    verdict do (REFUTES, NEI). A label anywhere else in prose is never taken: "not enough evidence
+    for X, but Refuted" is Refuted, "not supported" is none.
+    """
+    labels = list(labels)
+    names = _names(labels)
+    if label := names.get(_plain(text)):
+        return label
+    fields = [names.get(_plain(value)) for value in _FIELD.findall(text)]
+    if any(fields):
+        return [label for label in fields if label][-1]
+    lines = [line for line in text.splitlines() if line.strip()]
+    for line in lines[-1:] + lines[:1]:
+        if label := names.get(_plain(line)):
+            return label
+    closing = text.rstrip(" \t\r\n.!*\"'`)]}")
+    for label in sorted(labels, key=len, reverse=True):
+        if re.search(rf"(?<!\w){re.escape(label)}$", closing):
+            clause = _CLAUSE.split(closing.removesuffix(label))[-1]
+            return None if _NEGATION.search(clause) else label
+    return None
+
+
+def _names(labels: list[str]) -> dict[str, str]:
+    """{plain name: label}; an alias stands for a label if only one of its family is there."""
+    plain = {_plain(label): label for label in labels}
+    names = {}
+    for family in _FAMILIES:
+        present = [label for name, label in plain.items() if name in family]
+        if len(present) == 1:
+            names.update(dict.fromkeys(family, present[0]))
+    return names | plain
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold().replace("_", " ")))

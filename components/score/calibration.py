@@ -1,0 +1,56 @@
+"""How far a system's probabilities can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from components.score.bootstrap import Floats, Statistic
+
+BINS = 10
+
+
+def brier(probabilities: dict[str, float], gold: str) -> float:
+    """Brier score of one claim: squared distance to the gold label, summed over the labels.
+
+    0 to 2, lower is better (Brier 1950).
+    """
+    labels = {*probabilities, gold}
+    return sum((probabilities.get(label, 0.0) - (label == gold)) ** 2 for label in labels)
+
+
+def calibration_error(confidence: Sequence[float], correct: Sequence[float]) -> Statistic:
+    """Expected calibration error over ten equal bins: 0 to 1, lower is better (Guo et al. 2017).
+
+    confidence: probability (0 to 1) of the predicted label; correct: 1 if it was right, else 0.
+    """
+    gap = np.asarray(correct, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
+    member = np.eye(BINS)[_bins(confidence)] * gap[:, None]
+
+    def statistic(weights: Floats) -> Floats:
+        return np.asarray(np.abs(weights @ member).sum(axis=1) / weights.sum(axis=1))
+
+    return statistic
+
+
+def reliability(confidence: Sequence[float], correct: Sequence[float]) -> list[dict[str, Any]]:
+    """Rows for a reliability diagram, one a filled bin: its mean confidence and accuracy."""
+    bins = _bins(confidence)
+    rows = []
+    for number in sorted(set(bins.tolist())):
+        inside = bins == number
+        rows.append(
+            {
+                "bin": f"{number / BINS:.1f}-{(number + 1) / BINS:.1f}",
+                "claims": int(inside.sum()),
+                "confidence": float(np.asarray(confidence)[inside].mean()),
+                "accuracy": float(np.asarray(correct, dtype=np.float64)[inside].mean()),
+            }
+        )
+    return rows
+
+
+def _bins(confidence: Sequence[float]) -> Any:
+    return np.clip((np.asarray(confidence) * BINS).astype(int), 0, BINS - 1)

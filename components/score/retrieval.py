@@ -1,0 +1,259 @@
+"""Retrieval measures on document rankings, and the TREC files that hold them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+from components.errors import ClaimflowError
+from components.files import write_whole
+from components.records import Case, Claim, Prediction
+from components.score.base import Rankings, Scorer, Scores, listed
+
+Qrels: TypeAlias = dict[str, dict[str, int]]
+"""{claim id: {document id: grade}}; a grade above 0 is relevant."""
+
+MEASURES = ("ndcg_at_10", "recall_at_10", "recall_at_100", "mrr", "ap")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Retrieval(Scorer):
+    """Scorer of document rankings against `Claim.relevant`; see `retrieval` for the measures.
+
+    Documents are told apart by id, or by URL where the id is one (`same_url` decides). A claim's
+    own fact-checking article is neither relevant nor a mistake: it is taken out of both sides.
+    """
+
+    reads: ClassVar = ("rankings",)
+
+    def score(
+        self,
+        gold: list[Claim],
+        predictions: list[Prediction] | None = None,
+        rankings: Rankings | None = None,
+    ) -> Scores:
+        if rankings is None:
+            raise ClaimflowError(
+                "The scorer retrieval needs document rankings, and got none: give a TREC run "
+                "(rankings=FILE), or score a pipeline that has a retriever."
+            )
+        own = {c.id: same_url(c.fact_check_url) if c.fact_check_url else "" for c in gold}
+        qrels = {
+            claim.id: {name: 1 for name in map(same_url, claim.relevant) if name != own[claim.id]}
+            for claim in gold
+        }
+        kept: Rankings = {}
+        dropped = []
+        for claim_id, ranking in rankings.items():
+            named = [(same_url(doc), score) for doc, score in ranking]
+            kept[claim_id] = [hit for hit in named if hit[0] != own.get(claim_id, "")]
+            if len(kept[claim_id]) < len(named):
+                dropped.append(claim_id)
+        scores = retrieval(kept, qrels, self.draws, self.seed)
+        if dropped:
+            scores.notes.append(
+                "Claims whose own fact-checking article was retrieved, and taken out "
+                f"({len(dropped)}): {listed(dropped)}."
+            )
+        return scores
+
+
+def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 13) -> Scores:
+    """nDCG@10, recall at 10 and 100, reciprocal rank and average precision, as trec_eval has them.
+
+    All 0 to 1, higher is better, means over the claims that have a relevant document. The order of
+    a ranking counts, not its scores. A claim without ranking counts 0; of a document that is
+    ranked twice the first place counts; claims without relevant documents are left out. Each of
+    these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
+    """
+    from components.score import bootstrap
+
+    judged = [claim for claim, grades in qrels.items() if any(g > 0 for g in grades.values())]
+    if not judged:
+        raise ClaimflowError(
+            f"None of the {len(qrels)} claims has a relevant document, so there is nothing to "
+            "score rankings against. Choose a data set with gold documents."
+        )
+    rows: dict[str, dict[str, Any]] = {}
+    duplicates: dict[str, int] = {}
+    for claim in judged:
+        docs = [doc for doc, _ in rankings.get(claim, [])]
+        unique = list(dict.fromkeys(docs))
+        if len(unique) < len(docs):
+            duplicates[claim] = len(docs) - len(unique)
+        rows[claim] = {"id": claim, **_measures(unique, qrels[claim])}
+    weights = bootstrap.resamples(len(judged), draws, seed)
+    columns = {name: [row[name] for row in rows.values()] for name in MEASURES}
+    notes = []
+    for what, found in {
+        "Claims left out, without relevant documents": [c for c in qrels if c not in rows],
+        "Claims without ranking, counted 0": [c for c in judged if not rankings.get(c)],
+        "Rankings passed over, for no gold claim": [c for c in rankings if c not in qrels],
+        f"Claims with documents ranked twice ({sum(duplicates.values())} places removed)": list(
+            duplicates
+        ),
+    }.items():
+        if found:
+            notes.append(f"{what} ({len(found)}): {listed(found)}.")
+    return Scores(
+        measures={
+            name: bootstrap.measure(bootstrap.mean(column), weights)
+            for name, column in columns.items()
+        },
+        per_claim=list(rows.values()),
+        notes=notes,
+    )
+
+
+def _measures(docs: list[str], grades: dict[str, int]) -> dict[str, float]:
+    """MEASURES of one ranking without repeats; at least one grade is above 0."""
+    gains = [max(grades.get(doc, 0), 0) for doc in docs]
+    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
+    found = [rank for rank, gain in enumerate(gains, 1) if gain]
+    values = (
+        _dcg(gains[:10]) / _dcg(ideal[:10]),
+        sum(rank <= 10 for rank in found) / len(ideal),
+        sum(rank <= 100 for rank in found) / len(ideal),
+        1 / found[0] if found else 0.0,
+        sum(count / rank for count, rank in enumerate(found, 1)) / len(ideal),
+    )
+    return dict(zip(MEASURES, values, strict=True))
+
+
+def _dcg(gains: list[int]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+# Rankings of a pipeline
+
+
+def document_ranking(case: Case) -> list[tuple[str, float]]:
+    """Documents by the hits of a case, best first: by their best rank over the queries, then by
+    score, then by the order of the queries.
+
+    A document's rank for a query is that of its first passage, counted in documents. It is named
+    by its URL where that is in `claim.relevant` or the claim's fact-checking article, else by its
+    id. Reads claim, hits and documents (for their URLs).
+    """
+    known = {same_url(name) for name in [*case.claim.relevant, case.claim.fact_check_url or ""]}
+    urls = {document.id: document.url for document in case.documents}
+    best: dict[str, tuple[int, float, int]] = {}
+    seen: dict[int, set[str]] = {}
+    for hit in case.hits:
+        url = hit.url or urls.get(hit.doc)
+        name = url if url and same_url(url) in known else hit.doc
+        ranked = seen.setdefault(hit.query, set())
+        if name in ranked:
+            continue
+        place = (len(ranked), -hit.score, hit.query)
+        ranked.add(name)
+        best[name] = min(best.get(name, place), place)
+    return [(name, -score) for name, (_, score, _) in sorted(best.items(), key=lambda x: x[1])]
+
+
+def same_url(name: str) -> str:
+    """A form of a URL that is equal for URLs of one page; what is no URL stays as it is.
+
+    Scheme, `www.`, letter case of the host, default port, fragment, a closing slash, percent
+    encoding and the wrapping of web.archive.org don't count.
+    """
+    url = re.sub(r"(?i)^https?://web\.archive\.org/web/[^/]+/(?=https?://)", "", name.strip())
+    if not re.match(r"(?i)https?://", url):
+        return name
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = (parts.hostname or "").removeprefix("www.")
+        port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
+    except ValueError:  # not a URL after all
+        return name
+    query = f"?{parts.query}" if parts.query else ""
+    return urllib.parse.unquote(f"{host}{port}{parts.path.rstrip('/')}{query}")
+
+
+# TREC files
+
+
+def write_run(path: Path, rankings: Rankings, tag: str = "claimflow") -> None:
+    """Write `qid Q0 docid rank score tag` lines; ids are percent-encoded.
+
+    Scores that don't fall from line to line are replaced by reciprocal ranks, because TREC tools
+    sort by score and would change the order.
+    """
+    lines = []
+    for claim, ranking in rankings.items():
+        scores = [score for _, score in ranking]
+        if any(a <= b for a, b in itertools.pairwise(scores)):
+            scores = [1 / rank for rank in range(1, len(ranking) + 1)]
+        for rank, ((doc, _), score) in enumerate(zip(ranking, scores, strict=True), 1):
+            lines.append(f"{_escape(claim)} Q0 {_escape(doc)} {rank} {score!r} {_escape(tag)}\n")
+    write_whole(path, "".join(lines).encode())
+
+
+def read_run(path: Path) -> Rankings:
+    """Read a TREC run: documents by falling score, equal ones by rank."""
+    found: dict[str, list[tuple[float, float, str]]] = {}
+    for number, (claim, _, doc, rank, score, _) in _columns(path, "qid Q0 docid rank score tag"):
+        place = (-_number(score, path, number), _number(rank, path, number), _unescape(doc))
+        found.setdefault(_unescape(claim), []).append(place)
+    return {
+        claim: [(doc, -score) for score, _, doc in sorted(places, key=lambda place: place[:2])]
+        for claim, places in found.items()
+    }
+
+
+def write_qrels(path: Path, qrels: Qrels) -> None:
+    """Write `qid 0 docid grade` lines; ids are percent-encoded."""
+    lines = (
+        f"{_escape(claim)} 0 {_escape(doc)} {grade}\n"
+        for claim, grades in qrels.items()
+        for doc, grade in grades.items()
+    )
+    write_whole(path, "".join(lines).encode())
+
+
+def read_qrels(path: Path) -> Qrels:
+    """Read TREC relevance judgements."""
+    qrels: Qrels = {}
+    for number, (claim, _, doc, grade) in _columns(path, "qid iter docid rel"):
+        grades = qrels.setdefault(_unescape(claim), {})
+        grades[_unescape(doc)] = int(_number(grade, path, number))
+    return qrels
+
+
+def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
+    if not path.is_file():
+        raise ClaimflowError(f"{path} is not there; a file of `{names}` lines was looked for.")
+    expected = len(names.split())
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, 1):
+            columns = line.split()
+            if columns and len(columns) != expected:
+                raise ClaimflowError(
+                    f"{path}, line {number}: {len(columns)} columns where `{names}` was looked "
+                    "for. Ids with white space must be percent-encoded."
+                )
+            if columns:
+                yield number, columns
+
+
+def _number(text: str, path: Path, line: int) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number.") from None
+
+
+def _escape(name: str) -> str:
+    if not name:
+        raise ClaimflowError("A TREC file can't hold an empty id; give each document an id.")
+    return urllib.parse.quote(name, safe="", errors="surrogatepass")
+
+
+def _unescape(name: str) -> str:
+    return urllib.parse.unquote(name, errors="surrogatepass")

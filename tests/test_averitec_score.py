@@ -1,0 +1,349 @@
+"""The AVeriTeC 2024 scorer: the worked values, real submissions, and what goes wrong."""
+
+import copy
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.cache import Cache
+from components.errors import ClaimflowError
+from components.records import AVERITEC_LABELS, Answer, Claim, Evidence, Prediction, Question
+from components.score.averitec import (
+    Averitec2024,
+    assignment,
+    averitec_2024,
+    gold_strings,
+    hungarian_meteor,
+)
+from components.score.base import Scores, score_once
+from components.score.meteor import meteor, tokens
+
+DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
+S, R, NEE, CE = AVERITEC_LABELS
+
+
+def claim(id: str = "0", label: str = R, **more: object) -> Claim:
+    """A claim with the question types of the worked examples: 4 gold strings of 3 questions."""
+    return Claim(
+        id=id,
+        text="The city banned cars.",
+        label=label,
+        questions=[
+            Question(
+                question="Did the city ban the cars?",
+                answers=[
+                    Answer(
+                        answer="Yes",
+                        answer_type="Boolean",
+                        boolean_explanation="The city introduced the ban in May.",
+                    )
+                ],
+            ),
+            Question(
+                question="How much is the fine?",
+                answers=[
+                    Answer(answer="The fine is 40 crowns.", answer_type="Extractive"),
+                    Answer(answer="It is 80 crowns.", answer_type="Abstractive"),
+                ],
+            ),
+            Question(question="Who proposed the ban?"),
+        ],
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def prediction(id: str = "0", label: str = R, qas: object = (), **more: object) -> Prediction:
+    evidence = [Evidence(question=q, answer=a) for q, a in qas]  # type: ignore[attr-defined]
+    return Prediction(id=id, claim="", evidence=evidence, label=label, **more)  # type: ignore[arg-type]
+
+
+FINE = ("How much is the fine?", "The fine is 40 crowns.")
+BAN = ("Did the city ban the cars?", "Yes")
+OTHER = ("xqz", "wvk")
+
+
+def values(scores: Scores) -> dict[str, float]:
+    return {name: measure.value for name, measure in scores.measures.items()}
+
+
+def test_gold_strings_are_one_an_answer() -> None:
+    assert gold_strings(claim()) == [
+        "Did the city ban the cars? Yes. The city introduced the ban in May.",
+        "How much is the fine? The fine is 40 crowns.",
+        "How much is the fine? It is 80 crowns.",
+        "Who proposed the ban? No answer could be found.",
+    ]
+    bare = Question(question="So?", answers=[Answer(answer="Yes", answer_type="Boolean")])
+    assert gold_strings(Claim(id="0", text="", questions=[bare])) == ["So? Yes"]
+
+
+def test_assignment_is_the_best_one_to_one_not_the_greedy() -> None:
+    assert assignment([[0.9, 0.8], [0.85, 0.1]]) == pytest.approx(0.825)
+    assert assignment([[0.9, 0.8, 0.1]]) == pytest.approx(0.3)
+    assert assignment([[0.9], [0.8], [0.1]]) == 0.9
+    assert assignment([]) == 0
+
+
+def test_boolean_explanation_counts() -> None:
+    gold = "Is it so? Yes. It is so."
+    assert hungarian_meteor(["Is it so? Yes"], [gold]) == pytest.approx(0.391579, abs=5e-7)
+    assert hungarian_meteor(["Is it so? Yes"], ["Is it so? Yes"]) == pytest.approx(0.996)
+
+
+def test_one_perfect_qa_of_four_fails_at_a_quarter() -> None:
+    gold = gold_strings(claim())
+    row = [meteor(tokens(" ".join(FINE)), tokens(text)) for text in gold]
+    assert row == pytest.approx([0.1212, 0.9997, 0.7413, 0.1802], abs=5e-5)
+    scores = averitec_2024([prediction(qas=[FINE])], [claim()])
+    assert values(scores)["qa"] == pytest.approx(0.249928, abs=5e-7)
+    assert values(scores)["score_at_0.20"] == 1
+    assert values(scores)["score_at_0.25"] == 0
+
+
+def test_two_qas_of_four() -> None:
+    found = values(averitec_2024([prediction(qas=[BAN, FINE])], [claim()]))
+    assert found["qa"] == pytest.approx(0.358987, abs=5e-7)
+    assert found["q"] == pytest.approx(0.665409, abs=5e-7)
+    more = values(averitec_2024([prediction(qas=[OTHER, BAN, OTHER, FINE])], [claim()]))
+    assert more["qa"] == found["qa"]  # extra predictions cost nothing
+
+
+def test_repeated_questions_raise_the_score_and_are_noted() -> None:
+    once = averitec_2024([prediction(qas=[FINE])], [claim()])
+    often = averitec_2024([prediction(qas=[FINE] * 4)], [claim()])
+    assert values(often)["qa"] == pytest.approx(0.5106, abs=5e-5)
+    assert values(often)["q"] > values(once)["q"]
+    assert not once.notes
+    assert any("repeat a question" in note and "(1): 0" in note for note in often.notes)
+
+
+def test_only_the_first_ten_qas_count_and_a_note_says_so() -> None:
+    ten = averitec_2024([prediction(qas=[OTHER] * 10)], [claim()])
+    late = averitec_2024([prediction(qas=[OTHER] * 10 + [FINE, BAN])], [claim()])
+    assert values(late) == values(ten)
+    assert values(late)["qa"] == 0
+    assert any("more than 10 QAs" in note and ": 0." in note for note in late.notes)
+
+
+def test_means_of_a_good_and_an_empty_prediction() -> None:
+    guessed = [prediction("0", qas=[BAN, FINE]), prediction("1")]
+    found = values(averitec_2024(guessed, [claim("0"), claim("1")]))
+    assert found["qa"] == pytest.approx(0.179494, abs=5e-7)
+    for level, score in {"0.10": 0.5, "0.20": 0.5, "0.25": 0.5, "0.30": 0.5}.items():
+        assert found[f"score_at_{level}"] == score
+    assert found["score_at_0.40"] == found["score_at_0.50"] == 0
+
+
+def test_a_level_must_be_passed_not_met() -> None:
+    # One token alone scores exactly .5; of two gold strings it matches one: .25.
+    gold = Claim(id="0", text="", label=R, questions=[Question(question=q) for q in ("Who", "xqz")])
+    guessed = [prediction(qas=[("Who", "")])]
+    scores = averitec_2024(guessed, [gold])
+    assert values(scores)["q"] == 0.25
+    exact = values(scores)["qa"]
+    assert 0 < exact < 0.25
+    met = averitec_2024(guessed, [gold], levels=[exact])
+    below = averitec_2024(guessed, [gold], levels=[exact - 1e-9])
+    assert values(met)[f"score_at_{exact:.2f}"] == 0
+    assert values(below)[f"score_at_{exact:.2f}"] == 1
+
+
+def test_label_measures_worked() -> None:
+    gold = [claim(str(i), label) for i, label in enumerate((S, R, R, R, NEE))]
+    guessed = [prediction(str(i), label) for i, label in enumerate((S, R, S, R, R))]
+    found = values(averitec_2024(guessed, gold))
+    assert found["f1_supported"] == pytest.approx(2 / 3)
+    assert found["f1_refuted"] == pytest.approx(2 / 3)
+    assert found["f1_not_enough_evidence"] == 0
+    assert found["f1_conflicting_evidence_cherrypicking"] == 0
+    assert found["f1_macro"] == pytest.approx(1 / 3)
+    assert found["accuracy"] == 0.6
+
+
+def test_tables() -> None:
+    gold = [
+        claim("0", R, types=["Numerical Claim"], strategies=["Written Evidence"]),
+        claim("1", R, types=["Numerical Claim", "Causal Claim"]),
+        claim("2", S, types=["Causal Claim"]),
+    ]
+    guessed = [
+        prediction("0", R, [BAN, FINE]),
+        prediction("1", S, [BAN, FINE]),
+        prediction("2", "Maybe"),
+    ]
+    tables = averitec_2024(guessed, gold).tables
+    by_type = {row["group"]: row for row in tables["by_type"]}
+    evidence = pytest.approx(0.358987, abs=5e-7)
+    assert by_type["Numerical Claim"]["claims"] == 2
+    # What the official script prints by type does not look at the label.
+    assert by_type["Numerical Claim"]["evidence_above_0.25"] == evidence
+    assert by_type["Numerical Claim"]["score_at_0.25"] == 0.5
+    assert by_type["Causal Claim"]["evidence_above_0.25"] == pytest.approx(0.358987 / 2, abs=5e-7)
+    assert [row["group"] for row in tables["by_strategy"]] == ["Written Evidence"]
+    by_label = {row["group"]: row["accuracy"] for row in tables["by_label"]}
+    assert by_label == {R: 0.5, S: 0}
+    confusion = {row["gold"]: row for row in tables["confusion"]}
+    assert confusion[R] == {"gold": R, S: 1, R: 1, NEE: 0, CE: 0, "other": 0}
+    assert confusion[S]["other"] == 1
+
+
+def test_pairs_by_id_whatever_the_order() -> None:
+    gold = [claim(str(i), label) for i, label in enumerate((S, R, NEE, CE))]
+    guessed = [prediction(c.id, str(c.label), [FINE] * (i % 2)) for i, c in enumerate(gold)]
+    straight, turned = averitec_2024(guessed, gold), averitec_2024(guessed[::-1], gold)
+    assert straight == turned
+    assert values(straight)["accuracy"] == 1
+    shifted = [claim(str(i + 10), label) for i, label in enumerate((S, R))]  # ids not from 0
+    assert values(averitec_2024([prediction("11", R), prediction("10", S)], shifted))["accuracy"] == 1
+
+
+def test_missing_extra_and_repeated_predictions_are_counted_and_listed() -> None:
+    gold = [claim(str(i)) for i in range(5)]
+    guessed = [prediction(i, R, [FINE]) for i in ("0", "1", "2", "4")]
+    scores = averitec_2024([*guessed, prediction("2", S), prediction("99", R)], gold)
+    assert values(scores)["accuracy"] == 0.8
+    full = values(averitec_2024([*guessed, prediction("3", R, [FINE])], gold))
+    assert values(scores)["qa"] == pytest.approx(full["qa"] * 4 / 5)
+    assert scores.per_claim[3]["predicted"] is None
+    assert scores.notes[0] == "Claims without prediction, counted as wrong (1): 3."
+    assert scores.notes[1] == "Predictions passed over, for no gold claim (1): 99."
+    assert scores.notes[2] == "Predictions passed over, repeating an id (1): 2."
+
+
+def test_an_unknown_label_is_wrong_and_its_nearest_is_named() -> None:
+    gold = [claim("0", R), claim("1", S), claim("2", R)]
+    guessed = [prediction("0", "REFUTES"), prediction("1", "Suported"), prediction("2", R)]
+    scores = averitec_2024(guessed, gold)
+    assert values(scores)["accuracy"] == pytest.approx(1 / 3)
+    assert "(2): 0 'REFUTES' (nearest: 'Refuted'), 1 'Suported' Did you mean 'Supported'?" in (
+        scores.notes[0]
+    )
+
+
+def test_gold_without_labels() -> None:
+    hidden = claim("0")
+    hidden.label = None
+    with pytest.raises(ClaimflowError, match="None of the 1 gold claims has a label"):
+        averitec_2024([prediction()], [hidden])
+    scores = averitec_2024([prediction("0"), prediction("1")], [hidden, claim("1")])
+    assert values(scores)["accuracy"] == 1
+    assert scores.notes == ["Gold claims left out, without a label of AVeriTeC (1): 0."]
+
+
+def test_scoring_twice_changes_neither_input_nor_result() -> None:
+    gold, guessed = [claim()], [prediction(qas=[FINE] * 12, probabilities={R: 0.7, S: 0.3})]
+    before = copy.deepcopy((gold, guessed))
+    first = averitec_2024(guessed, gold)
+    assert averitec_2024(guessed, gold) == first
+    assert (gold, guessed) == before
+
+
+def test_calibration_worked() -> None:
+    gold = [claim("0", R), claim("1", R), claim("2", S)]
+    sure = {R: 0.8, S: 0.2}
+    guessed = [prediction("0", R, probabilities=sure), prediction("1", R, probabilities=sure)]
+    scores = averitec_2024([*guessed, prediction("2", R, probabilities=sure)], gold)
+    found = values(scores)
+    assert found["brier"] == pytest.approx((2 * (0.04 + 0.04) + 0.64 + 0.64) / 3)
+    assert found["ece"] == pytest.approx(0.8 - 2 / 3)
+    (row,) = scores.tables["calibration"]
+    assert row == {
+        "bin": "0.8-0.9",
+        "claims": 3,
+        "confidence": pytest.approx(0.8),
+        "accuracy": pytest.approx(2 / 3),
+    }
+    assert "brier" not in values(averitec_2024([prediction("0")], gold))
+
+
+words = st.lists(st.sampled_from("the fine is 40 crowns town ban who".split()), max_size=6)
+qas = st.lists(st.tuples(words.map(" ".join), words.map(" ".join)), max_size=5)
+
+
+@given(qas, st.randoms())
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_qas_does_not_matter_and_more_of_them_never_hurt(pairs, random) -> None:  # type: ignore[no-untyped-def]
+    gold = gold_strings(claim())
+    texts = [f"{q} {a}" for q, a in pairs]
+    whole = hungarian_meteor(texts, gold)
+    assert 0 <= whole < 1
+    assert hungarian_meteor(texts[1:], gold) <= whole + 1e-12
+    random.shuffle(texts)
+    assert hungarian_meteor(texts, gold) == pytest.approx(whole, abs=1e-12)
+
+
+def test_equal_input_is_scored_once(tmp_path: Path) -> None:
+    cache, scorer = Cache(tmp_path), Averitec2024(draws=50)
+    gold, guessed = [claim()], [prediction(qas=[FINE])]
+    scores, hit = score_once(cache, scorer, gold, guessed)
+    assert not hit
+    assert score_once(Cache(tmp_path), scorer, gold, guessed) == (scores, True)
+    assert not score_once(cache, Averitec2024(draws=51), gold, guessed)[1]
+    assert not score_once(cache, scorer, gold, [prediction(qas=[BAN])])[1]
+
+
+def test_a_scorer_says_what_it_lacks() -> None:
+    with pytest.raises(ClaimflowError, match="needs predictions"):
+        Averitec2024().score([claim()])
+
+
+# Real submissions
+
+
+def real_claims() -> list[Claim]:
+    claims = json.loads((DATA / "dev.json").read_text())
+    return [
+        Claim(
+            id=str(number),
+            text=c["claim"],
+            label=c["label"],
+            questions=[
+                Question(
+                    question=q["question"],
+                    answers=[
+                        Answer(
+                            answer=a["answer"],
+                            answer_type=a["answer_type"],
+                            boolean_explanation=a.get("boolean_explanation"),
+                        )
+                        for a in q["answers"]
+                    ],
+                )
+                for q in c["questions"]
+            ],
+        )
+        for number, c in enumerate(claims)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")
+@pytest.mark.parametrize(
+    ("name", "q", "qa", "score", "accuracy"),
+    [
+        ("hero_8b", 0.4908720881105371, 0.34017033048125667, 0.524, 0.702),
+        ("baseline_2024", 0.24038116968072398, 0.1854355388671327, 0.092, 0.546),
+    ],
+)
+def test_real_submissions(name: str, q: float, qa: float, score: float, accuracy: float) -> None:
+    records = json.loads((DATA / "predictions_dev" / f"{name}.json").read_text())
+    guessed = [
+        prediction(
+            str(record["claim_id"]),
+            record["pred_label"],
+            [(e["question"], e["answer"]) for e in record["evidence"]],
+        )
+        for record in records
+    ]
+    scores = averitec_2024(guessed, real_claims())
+    found = values(scores)
+    assert found["q"] == pytest.approx(q, abs=1e-6)
+    assert found["qa"] == pytest.approx(qa, abs=1e-6)
+    assert found["score_at_0.25"] == pytest.approx(score, abs=1e-6)
+    assert found["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    if name == "hero_8b":
+        assert any("repeat a question" in note and "(170)" in note for note in scores.notes)

@@ -1,0 +1,69 @@
+"""Labels out of replies: a stated order, never a substring of prose."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.labels import parse_label
+from components.records import AVERITEC_LABELS
+
+FEVER = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        # 1. the whole reply
+        ("Refuted", "Refuted"),
+        ("  refuted.\n", "Refuted"),
+        ("**Not Enough Evidence**", "Not Enough Evidence"),
+        ("REFUTES", "Refuted"),
+        ("NOT ENOUGH INFO", "Not Enough Evidence"),
+        ("conflicting evidence / cherry-picking", "Conflicting Evidence/Cherrypicking"),
+        ("Conflicting_Evidence", "Conflicting Evidence/Cherrypicking"),
+        # 2. a field; the last one counts
+        ("The evidence is mixed.\nVerdict: Supported", "Supported"),
+        ('{"reason": "not supported by S1", "label": "Refuted"}', "Refuted"),
+        ("Label: Supported? No.\n\n**Final verdict:** Refuted.", "Refuted"),
+        ("verdict: Conflicting Evidence/Cherrypicking, see above", AVERITEC_LABELS[3]),
+        # 3. a line of its own
+        ("Refuted\n\nThe town has no such law.", "Refuted"),
+        ("The town has no such law.\n- Refuted", "Refuted"),
+        # 4. closing words
+        ("There is not enough evidence for X, but Refuted", "Refuted"),
+        ("Therefore, the claim is Not Enough Evidence.", "Not Enough Evidence"),
+        # none
+        ("not supported", None),
+        ("The claim is not Supported.", None),
+        ("There is no evidence that it is Supported.", None),
+        ("It isn’t Refuted", None),
+        ("It is supported by many people.", None),
+        ("Supported by many, this claim is hard to judge", None),
+        ("Unsupported", None),
+        ("Mostly true", None),
+        ("", None),
+    ],
+)
+def test_averitec(text: str, label: str | None) -> None:
+    assert parse_label(text, AVERITEC_LABELS) == label
+
+
+def test_labels_of_other_data_sets() -> None:
+    assert parse_label("Refuted", FEVER) == "REFUTES"
+    assert parse_label("supports", FEVER) == "SUPPORTS"
+    assert parse_label("Conflicting Evidence", FEVER) is None
+    assert parse_label("contradict", ("SUPPORT", "CONTRADICT")) == "CONTRADICT"
+    assert parse_label("half-true", ("True", "Half True")) == "Half True"
+    # Two labels of one family: only the exact one is meant.
+    assert parse_label("refutes", ("Refuted", "Refutes")) == "Refutes"
+    assert parse_label("refute", ("Refuted", "Refutes")) is None
+
+
+@given(st.sampled_from(AVERITEC_LABELS), st.sampled_from([str.lower, str.upper, str.title]))
+def test_every_label_is_found_in_any_case(label: str, case: object) -> None:
+    assert parse_label(case(label), AVERITEC_LABELS) == label  # type: ignore[operator]
+
+
+@given(st.text())
+def test_any_text_gives_a_label_or_none(text: str) -> None:
+    assert parse_label(text, AVERITEC_LABELS) in (*AVERITEC_LABELS, None)

@@ -1,0 +1,81 @@
+"""METEOR equals NLTK's."""
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.assets import nltk_ready
+from components.score.meteor import meteor, tokens
+
+DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
+
+
+def nltk_meteor(hypothesis: str, reference: str) -> float:
+    nltk_ready()
+    from nltk.tokenize import word_tokenize
+    from nltk.translate.meteor_score import single_meteor_score
+
+    return float(single_meteor_score(word_tokenize(reference), word_tokenize(hypothesis)))
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "value"),
+    [
+        ("the cat sat", "the cat sat", 0.981481),
+        ("The CAT sat", "the cat sat", 0.981481),
+        ("cat", "cat", 0.5),
+        ("cats running", "cat run", 0.9375),
+        ("auto", "car", 0.5),
+        ("automobile", "car", 0.0),  # looked up as its stem
+        ("the cat", "the cat sat on the mat", 0.178571),
+        ("the cat sat on the mat", "the cat", 0.416667),
+        ("", "cat", 0.0),
+        ("cat", "", 0.0),
+        ("", "", 0.0),
+        ("cat", "house", 0.0),
+    ],
+)
+def test_worked_values(hypothesis: str, reference: str, value: float) -> None:
+    assert meteor(tokens(hypothesis), tokens(reference)) == pytest.approx(value, abs=5e-7)
+    assert nltk_meteor(hypothesis, reference) == pytest.approx(value, abs=5e-7)
+
+
+# Words that meet in every stage, again and again: equal, equal stems, synonyms, none.
+WORDS = "car auto automobile cars run running runs big large Large the the . big-town film movie"
+sentences = st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join)
+
+
+@given(sentences, sentences)
+@settings(max_examples=300, deadline=None)
+def test_equals_nltk_on_repeated_and_related_words(hypothesis: str, reference: str) -> None:
+    ours = meteor(tokens(hypothesis), tokens(reference))
+    assert ours == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-9)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_equals_nltk_on_any_text(hypothesis: str, reference: str) -> None:
+    ours = meteor(tokens(hypothesis), tokens(reference))
+    assert ours == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-9)
+    assert 0 <= ours < 1
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")
+def test_equals_nltk_on_real_pairs() -> None:
+    claims = json.loads((DATA / "dev.json").read_text())
+    systems = [json.loads(p.read_text()) for p in sorted((DATA / "predictions_dev").glob("*.json"))]
+    draw = random.Random(13)
+    assert systems
+    for _ in range(500):
+        number = draw.randrange(len(claims))
+        evidence = draw.choice(draw.choice(systems)[number]["evidence"])
+        question = draw.choice(claims[number]["questions"])
+        reference = f"{question['question']} {question['answers'][0]['answer']}"
+        hypothesis = f"{evidence['question']} {evidence['answer']}"
+        ours = meteor(tokens(hypothesis), tokens(reference))
+        assert ours == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-9)
