@@ -14,13 +14,13 @@ from prefect import tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from components.cache import Action, key_of, open_cache
+from components.cache import open_cache
 from components.datasets.base import case_refs
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, from_cache, load, run_step
 from components.records import Claim, Prediction, Record, decode, encode
-from components.score.base import Scores
-from components.step import Context, TrainedStep, identity
+from components.score.base import Rankings, Scores, score_once
+from components.step import Context, TrainedStep
 from flows.build import build, step_configs
 from flows.record import StageReport
 
@@ -207,18 +207,14 @@ def score(
 ) -> tuple[str, bool]:
     """Score by one scorer; (digest of the scores, whether the cache had them)."""
     cache = open_cache(folder)
-    scorer = build(config)
-    key = key_of("score", identity(scorer), predictions, gold, rankings)
-    if action := cache.lookup(key):
-        return action.outputs[0], True
-    scores = scorer.score(
-        predictions=decode(cache.get(predictions) or b"", list[Prediction]),
-        gold=decode(cache.get(gold) or b"", list[Claim]),
-        rankings=decode(cache.get(rankings) or b"", dict[str, list[tuple[str, float]]]),
+    scores, hit = score_once(
+        cache,
+        build(config),
+        decode(cache.get(gold) or b"", list[Claim]),
+        decode(cache.get(predictions) or b"", list[Prediction]),
+        decode(cache.get(rankings) or b"", Rankings),
     )
-    digest = cache.put(encode(scores))
-    cache.record(key, Action(outputs=[digest]))
-    return digest, False
+    return cache.put(encode(scores)), hit
 
 
 def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
@@ -260,7 +256,7 @@ def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:
     ]
 
 
-def rankings_of(refs: list[CaseRef], folder: str) -> dict[str, list[tuple[str, float]]]:
+def rankings_of(refs: list[CaseRef], folder: str) -> Rankings:
     """Documents found for each claim, best first."""
     from components.score.retrieval import document_ranking
 
