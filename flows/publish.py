@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from components.cache import open_cache
 from components.files import write_whole
 from components.pipeline import CaseRef, load
-from components.records import read_lines, write_lines
+from components.records import encode, read_lines, write_lines
 from components.report.compare import Point
 from components.report.table import run_table
 from components.score.base import Scores
@@ -54,6 +54,17 @@ def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:
         write_2025(folder / "submission_2025.csv", predictions)
     rankings = rankings_of(refs, data.scope.cache)
     write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
+
+
+def write_stages(folder: Path, data: Data, refs: list[CaseRef], log: Log, more: Any) -> None:
+    """stages.json: the digests of what the stages gave, so that DVC sees when it changes."""
+    summary = {
+        "data": {f"{d['name']} {d['split']}": d["digest"] for d in log.record.datasets},
+        "counts": dict(sorted((log.record.counts | counts(data, refs)).items())),
+        "cases": {ref.id: ref.fields for ref in refs},
+        **more,
+    }
+    write_whole(folder / "stages.json", encode(summary))
 
 
 def counts(data: Data, refs: list[CaseRef]) -> dict[str, int]:

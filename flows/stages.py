@@ -16,9 +16,9 @@ from prefect.states import Completed
 
 from components.cache import open_cache
 from components.datasets.base import case_refs
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
-from components.records import Claim, Prediction, Record, decode, encode
+from components.records import Claim, Passage, Prediction, Record, decode, encode
 from components.score.base import Rankings, Scores, score_once
 from components.step import Context, TrainedStep
 from flows.build import build, step_configs
@@ -61,6 +61,16 @@ def shard(name: str, number: int, config: dict[str, Any], refs: str, scope: dict
     ctx = context(Scope(**scope))
     cases = decode(ctx.cache.get(refs) or b"", list[CaseRef])
     return ctx.cache.put(encode(run_step(build(config), name, cases, ctx)))
+
+
+@task(cache_policy=NO_CACHE, task_run_name="index {name} {passages}")
+def index(name: str, config: dict[str, Any], passages: str, scope: dict[str, Any]) -> bool:
+    """Build what a retriever searches of one store, by the digest of its passages."""
+    ctx = context(Scope(**scope))
+    texts = [p.text for p in decode(ctx.cache.get(passages) or b"", list[Passage])]
+    if texts:
+        build(config).index(passages, texts, ctx)
+    return bool(texts)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="{name}")
@@ -126,10 +136,16 @@ def prepare(config: DictConfig, log: Log) -> Data:
     return Data(scope=scope, refs=refs, gold=gold)
 
 
-def predict(config: DictConfig, data: Data, log: Log) -> list[CaseRef]:
-    """Run the steps of the pipeline, in order, over all cases."""
+def predict(config: DictConfig, data: Data, log: Log, until: str | None = None) -> list[CaseRef]:
+    """Run the steps of the pipeline, in order, over all cases; `until` names the last slot."""
+    slots = list(config.pipeline)
+    if until and until not in slots:
+        raise ClaimflowError(f"No slot '{until}' in the pipeline.{nearest(until, slots)}")
+    wanted = slots[: slots.index(until) + 1] if until else slots
     refs = data.refs
     for name, step in step_configs(config).items():
+        if name.split(".")[0] not in wanted:
+            continue
         with log.stage(name), tags(name.split(".")[0]):
             refs, report = run_stage(name, step, refs, data.scope, config.runner.shard)
         log.line(report)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 def main(config: DictConfig) -> None:
     """Fit every trained step of the pipeline and copy its folder to `to`/NAME."""
-    from omegaconf import OmegaConf
     from prefect import flow
 
     from components.errors import ClaimflowError
@@ -31,7 +30,6 @@ def main(config: DictConfig) -> None:
     from flows.runners import task_runner
     from flows.stages import context, fit, plain, prepare
 
-    OmegaConf.set_struct(config, False)
     if not config.get("to"):
         raise ClaimflowError("Where to? Give a folder: +to=models")
     to = Path(config.to)
