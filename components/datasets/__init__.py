@@ -1,0 +1,1 @@
+"""Readers and writers of published data sets and of the demo. Downloads nothing."""

@@ -1,0 +1,1 @@
+"""Language models behind one interface: prompts in, replies out. No prompts live here."""

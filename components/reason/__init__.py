@@ -1,0 +1,1 @@
+"""Steps that think about a claim: questions, answers, verdicts. Nothing that searches."""

@@ -1,0 +1,1 @@
+"""Tables, plots and submission files made of finished runs. Measures nothing."""

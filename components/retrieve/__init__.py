@@ -1,0 +1,1 @@
+"""Steps that find passages: retrievers, fusion, re-ranking. No storage of documents."""

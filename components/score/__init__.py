@@ -1,0 +1,1 @@
+"""Measures of finished predictions, one module each. No step of a system."""

@@ -1,0 +1,1 @@
+"""Documents to passages, and where they lie for search. No ranking."""

@@ -1,0 +1,1 @@
+"""Training of models on the train split. No measuring on dev or test."""
