@@ -198,7 +198,9 @@ def test_pairs_by_id_whatever_the_order() -> None:
     assert straight == turned
     assert values(straight)["accuracy"] == 1
     shifted = [claim(str(i + 10), label) for i, label in enumerate((S, R))]  # ids not from 0
-    assert values(averitec_2024([prediction("11", R), prediction("10", S)], shifted))["accuracy"] == 1
+    assert (
+        values(averitec_2024([prediction("11", R), prediction("10", S)], shifted))["accuracy"] == 1
+    )
 
 
 def test_missing_extra_and_repeated_predictions_are_counted_and_listed() -> None:
@@ -219,8 +221,9 @@ def test_an_unknown_label_is_wrong_and_its_nearest_is_named() -> None:
     guessed = [prediction("0", "REFUTES"), prediction("1", "Suported"), prediction("2", R)]
     scores = averitec_2024(guessed, gold)
     assert values(scores)["accuracy"] == pytest.approx(1 / 3)
-    assert "(2): 0 'REFUTES' (nearest: 'Refuted'), 1 'Suported' Did you mean 'Supported'?" in (
-        scores.notes[0]
+    assert (
+        "(2): 0 'REFUTES' (nearest: 'Refuted'), 1 'Suported' Did you mean 'Supported'?"
+        in (scores.notes[0])
     )
 
 
@@ -260,7 +263,7 @@ def test_calibration_worked() -> None:
     assert "brier" not in values(averitec_2024([prediction("0")], gold))
 
 
-words = st.lists(st.sampled_from("the fine is 40 crowns town ban who".split()), max_size=6)
+words = st.lists(st.sampled_from(["the", "fine", "is", "40", "crowns", "town", "ban"]), max_size=6)
 qas = st.lists(st.tuples(words.map(" ".join), words.map(" ".join)), max_size=5)
 
 
@@ -281,7 +284,10 @@ def test_equal_input_is_scored_once(tmp_path: Path) -> None:
     gold, guessed = [claim()], [prediction(qas=[FINE])]
     scores, hit = score_once(cache, scorer, gold, guessed)
     assert not hit
-    assert score_once(Cache(tmp_path), scorer, gold, guessed) == (scores, True)
+    again, hit = score_once(Cache(tmp_path), scorer, gold, guessed)
+    assert hit
+    assert again == scores
+    assert list(again.measures) == list(scores.measures)  # in the order to be read
     assert not score_once(cache, Averitec2024(draws=51), gold, guessed)[1]
     assert not score_once(cache, scorer, gold, [prediction(qas=[BAN])])[1]
 
