@@ -11,7 +11,7 @@ from benchmarks.common import data, finish, row, timed
 from components.assets import nltk_ready
 from components.records import Claim, Prediction
 from components.score import bootstrap
-from components.score.averitec import averitec_2024, gold_strings, hungarian_meteor
+from components.score.averitec import averitec_2024, gold_strings
 from components.score.meteor import meteor, tokens
 from flows.standin import read_gold, read_submission
 
@@ -76,10 +76,9 @@ def main() -> None:
             bootstrap.f1(truth, guess, labels), bootstrap.resamples(len(truth), 1000, 13)
         )
     )
-    assert hungarian_meteor(["a b"], ["a b"]) > 0
     finish(
         [
-            row(f"{PART} claims x 10 QAs, q and qa, cold memory", fast_seconds, "s", slow_seconds),
+            row(f"{PART} claims x 10 QAs, q and qa, first use", fast_seconds, "s", slow_seconds),
             row("500 further claims, other system", first, "s", slow_seconds * 500 / PART),
             row("500 claims again", again, "s"),
             row("METEOR of a pair, tokens known", meteors / len(pairs) * 1e6, "us"),
