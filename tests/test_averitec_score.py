@@ -263,7 +263,7 @@ def test_calibration_worked() -> None:
     assert "brier" not in values(averitec_2024([prediction("0")], gold))
 
 
-words = st.lists(st.sampled_from("the fine is 40 crowns town ban who".split()), max_size=6)
+words = st.lists(st.sampled_from(["the", "fine", "is", "40", "crowns", "town", "ban"]), max_size=6)
 qas = st.lists(st.tuples(words.map(" ".join), words.map(" ".join)), max_size=5)
 
 
@@ -284,7 +284,10 @@ def test_equal_input_is_scored_once(tmp_path: Path) -> None:
     gold, guessed = [claim()], [prediction(qas=[FINE])]
     scores, hit = score_once(cache, scorer, gold, guessed)
     assert not hit
-    assert score_once(Cache(tmp_path), scorer, gold, guessed) == (scores, True)
+    again, hit = score_once(Cache(tmp_path), scorer, gold, guessed)
+    assert hit
+    assert again == scores
+    assert list(again.measures) == list(scores.measures)  # in the order to be read
     assert not score_once(cache, Averitec2024(draws=51), gold, guessed)[1]
     assert not score_once(cache, scorer, gold, [prediction(qas=[BAN])])[1]
 

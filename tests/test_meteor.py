@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from components.assets import nltk_ready
 from components.score.meteor import meteor, tokens
+from components.score.wordnet import synonyms
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 
@@ -46,8 +49,9 @@ def test_worked_values(hypothesis: str, reference: str, value: float) -> None:
 
 
 # Words that meet in every stage, again and again: equal, equal stems, synonyms, none.
-WORDS = "car auto automobile cars run running runs big large Large the the . big-town film movie"
-sentences = st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join)
+WORDS = ["car", "auto", "automobile", "cars", "run", "running", "runs", "big", "large", "Large"]
+WORDS += ["the", "the", ".", "big-town", "film", "movie"]
+sentences = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
 @given(sentences, sentences)
@@ -63,6 +67,31 @@ def test_equals_nltk_on_any_text(hypothesis: str, reference: str) -> None:
     ours = meteor(tokens(hypothesis), tokens(reference))
     assert ours == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-9)
     assert 0 <= ours < 1
+
+
+def test_first_use_in_many_threads_at_once() -> None:
+    code = """if True:
+        from concurrent.futures import ThreadPoolExecutor
+        from components.score.meteor import meteor, tokens
+        pairs = [("auto", "car"), ("cats running", "cat run")] * 8
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda pair: meteor(tokens(pair[0]), tokens(pair[1])), pairs))
+        assert found == [0.5, 0.9375] * 8, found
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_synonyms_are_those_of_nltks_reader() -> None:
+    nltk_ready()
+    from nltk.corpus import wordnet
+
+    lemmas = sorted(wordnet.all_lemma_names())[::50]
+    irregular = [form for part in "nvar" for form in sorted(wordnet._exception_map[part])[::50]]
+    endings = ("", "s", "es", "ed", "ing", "er", "est", "men", "ies")
+    for word in [lemma + ending for lemma in lemmas for ending in endings] + irregular:
+        theirs = {name for synset in wordnet.synsets(word) for name in synset.lemma_names()}
+        assert synonyms(word) == {name for name in theirs if "_" not in name}, word
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")

@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
+
 from components.cache import Action, Cache, key_of
-from components.records import Claim, Prediction, Record, decode, encode
+from components.records import Claim, Prediction, Record, decode
 from components.step import identity
 
 Rankings: TypeAlias = dict[str, list[tuple[str, float]]]
@@ -81,7 +83,8 @@ def score_once(
     if action:
         return decode(cache.get(action.outputs[0]) or b"", Scores), True
     scores = scorer.score(gold, predictions, rankings)
-    cache.record(key, Action(outputs=[cache.put(encode(scores))]))
+    # Not `records.encode`: it sorts keys, and measures have an order to be read in.
+    cache.record(key, Action(outputs=[cache.put(msgspec.json.encode(scores))]))
     return scores, False
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from typing import Any
 
 from components.assets import nltk_ready
+from components.score.wordnet import synonyms
 
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
 Words = list[tuple[int, str]]  # with their positions in the text
-
-_wordnet = threading.Lock()  # NLTK's reader seeks in files that all threads share
 
 
 def meteor(hypothesis: tuple[str, ...], reference: tuple[str, ...]) -> float:
@@ -74,7 +72,7 @@ def _match_synonyms(left: Words, right: Words, pairs: list[tuple[int, int]]) -> 
     """Pair each word, from the last, with the last free reference word among its synonyms."""
     places = _places(right)
     for i, word in reversed(left):
-        common = _synonyms(word) & places.keys()
+        common = {word, *synonyms(word)} & places.keys()
         if common:
             best = max(common, key=lambda synonym: places[synonym][-1])
             pairs.append((i, places[best].pop()))
@@ -103,14 +101,3 @@ def _stemmer() -> Any:
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer()
-
-
-@functools.cache
-def _synonyms(word: str) -> frozenset[str]:
-    """`word` itself and the one-word lemmas of every synset that it is in."""
-    nltk_ready()
-    from nltk.corpus import wordnet
-
-    with _wordnet:
-        names = {name for synset in wordnet.synsets(word) for name in synset.lemma_names()}
-    return frozenset(name for name in names if "_" not in name) | {word}

@@ -1,0 +1,46 @@
+"""What benchmarks share: their argument, their data, their result."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def data(*parts: str) -> Path:
+    """A file of the real data, below CLAIMFLOW_DATA."""
+    path = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")).joinpath(*parts)
+    if not path.exists():
+        sys.exit(f"error: no {path}; CLAIMFLOW_DATA says where the real data are.")
+    return path
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """(result, seconds) of `work()`."""
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
+
+
+def row(name: str, value: float, unit: str, against: float | None = None) -> dict[str, Any]:
+    """A line of the result; ratio is how many times faster than the alternative."""
+    ratio = round(against / value, 2) if against else None
+    return {"name": name, "value": value, "unit": unit, "against": against, "ratio": ratio}
+
+
+def finish(rows: list[dict[str, Any]]) -> None:
+    """Print the rows, and write them to FILE.json if `out=FILE.json` was said."""
+    for line in rows:
+        beside = f"  against {line['against']:.3f}, {line['ratio']} x" if line["against"] else ""
+        print(f"{line['name']:<48} {line['value']:.3f} {line['unit']}{beside}")
+    for argument in sys.argv[1:]:
+        key, _, value = argument.partition("=")
+        if key != "out" or not value:
+            sys.exit(f"error: '{argument}' is not out=FILE.json.")
+        Path(value).write_text(json.dumps(rows, indent=1) + "\n")

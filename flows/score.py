@@ -1,0 +1,80 @@
+"""Score a file of predictions against gold claims by official measures, with intervals.
+
+    python -m flows.score predictions=FILE gold=FILE [scorer=averitec_2024] [out=FILE.json]
+    python -m flows.score rankings=FILE gold=FILE scorer=retrieval
+
+Files are recognised by content. Predictions are paired with claims by id; those that are missing,
+extra or repeated are listed below the table.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from flows.cli import entry
+
+
+def main(config: Any) -> None:
+    """Read what the scorer needs, score it (or find it in the cache), print and write."""
+    import msgspec
+
+    from components.cache import open_cache
+    from components.errors import ClaimflowError
+    from components.files import write_whole
+    from components.score.base import score_once
+    from components.score.retrieval import read_run
+    from flows.build import build
+    from flows.standin import read_gold, read_submission
+
+    scorer = build(config.scorer)
+    for key in (*scorer.reads, "gold"):
+        path = config[key]
+        if not path:
+            raise ClaimflowError(f"Which file of {key}? Say {key}=FILE.")
+        if not Path(path).is_file():
+            raise ClaimflowError(f"{key}={path}: there is no such file ({Path(path).absolute()}).")
+    start = time.perf_counter()
+    gold = read_gold(Path(config.gold))
+    reads = scorer.reads
+    predictions = read_submission(Path(config.predictions)) if "predictions" in reads else None
+    rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
+    read = time.perf_counter()
+    scores, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
+    done = time.perf_counter()
+    name = config.name or Path(config[reads[0]]).stem
+    show(name, scores)
+    if config.out:
+        run = {
+            "name": name,
+            "axes": {},
+            "measures": scores.measures,
+            "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
+            "cache": {"hits": int(hit), "misses": int(not hit)},
+            "tables": scores.tables,
+            "per_claim": scores.per_claim,
+            "notes": scores.notes,
+        }
+        write_whole(Path(config.out), msgspec.json.encode([run]))
+
+
+def show(name: str, scores: Any) -> None:
+    """Print measures with their intervals, and notes."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("measure", title=f"{name}, {len(scores.per_claim)} claims", title_justify="left")
+    table.add_column("value", justify="right")
+    table.add_column("95 % interval", justify="right")
+    for measure, found in scores.measures.items():
+        interval = f"{found.low:.4f} – {found.high:.4f}" if found.low is not None else ""
+        table.add_row(measure, f"{found.value:.4f}", interval)
+    console = Console()
+    console.print(table)
+    for note in scores.notes:
+        console.print(f"- {note}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    entry(main, "score")
