@@ -1,0 +1,127 @@
+"""Sentence encoders, and the embeddings of passages that lie in the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from components import assets
+from components.cache import key_of
+from components.step import Context, identity
+from components.text import well_formed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Padded tokens a batch: enough to keep a core busy, little enough to stay in its cache.
+_BATCH_TOKENS = 4096
+
+
+@dataclasses.dataclass(kw_only=True)
+class Encoder:
+    """A sentence-transformers model: texts to vectors.
+
+    model: a folder, or the name of one below `home()/models`. max_length: tokens of a text that
+    count. query_prompt, passage_prompt: put before texts, as some models ask. normalise: vectors
+    of length 1, so that a dot product is the cosine. threads: of the CPU; one is steady where
+    other work shares the cores.
+    """
+
+    unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
+
+    model: Path
+    max_length: int = 256
+    query_prompt: str = ""
+    passage_prompt: str = ""
+    normalise: bool = True
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        self.model = assets.model(self.model)
+
+    def encode(self, texts: list[str], ctx: Context, progress: str | None = None) -> np.ndarray:
+        """Vectors of `texts`: (texts, dimensions), float32. They depend on nothing else.
+
+        Texts of like length are encoded together, so that little is padding. progress: what to
+        call it in a progress bar, shown when it takes over two seconds.
+        """
+        import numpy as np
+        import torch
+        from tqdm import tqdm
+
+        loaded: _Loaded = ctx.loaded(key_of("encoder", identity(self.model)), self._load)
+        vectors = np.zeros((len(texts), loaded.dimensions), dtype=np.float32)
+        tokens = loaded.tokens([well_formed(text) for text in texts], self.max_length)
+        torch.set_num_threads(self.threads)  # counts for the calling thread alone
+        with tqdm(
+            total=len(texts),
+            desc=progress,
+            delay=2,
+            leave=False,
+            disable=None if progress else True,
+        ) as bar:
+            for batch in _batches([len(ids) for ids in tokens]):
+                vectors[batch] = loaded.forward([tokens[i] for i in batch])
+                bar.update(len(batch))
+        if self.normalise:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors
+
+    def queries(self, texts: list[str], ctx: Context) -> np.ndarray:
+        """Vectors of queries."""
+        return self.encode([self.query_prompt + text for text in texts], ctx)
+
+    def passages(self, store: str, texts: list[str], ctx: Context) -> np.ndarray:
+        """Vectors of the passages whose digest is `store`: memory-mapped, encoded once for all
+        steps and runs."""
+        import numpy as np
+
+        def build(folder: Path) -> None:
+            prompted = [self.passage_prompt + text for text in texts]
+            np.save(folder / "vectors.npy", self.encode(prompted, ctx, progress="encode passages"))
+
+        artifact = ctx.cache.artifact(key_of("embeddings", identity(self), store), build)
+        return np.load(Path(artifact.path) / "vectors.npy", mmap_mode="r")
+
+    def _load(self) -> _Loaded:
+        return _Loaded(self.model)
+
+
+class _Loaded:
+    """A model in memory. Threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        self.model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        self.model.eval()
+        self.dimensions = self.model.get_sentence_embedding_dimension() or 0
+        self._lock = threading.Lock()  # the tokeniser keeps its truncation length as state
+
+    def tokens(self, texts: list[str], max_length: int) -> list[list[int]]:
+        if not texts:
+            return []
+        with self._lock:
+            return self.model.tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+
+    def forward(self, tokens: list[list[int]]) -> np.ndarray:
+        import torch
+
+        features: Any = self.model.tokenizer.pad({"input_ids": tokens}, return_tensors="pt")
+        with torch.inference_mode():
+            return self.model(dict(features))["sentence_embedding"].float().numpy()
+
+
+def _batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Positions in batches, longest first, so that the size of a batch is known from its first."""
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    at = 0
+    while at < len(order):
+        size = max(1, _BATCH_TOKENS // max(1, lengths[order[at]]))
+        yield order[at : at + size]
+        at += size

@@ -1,0 +1,190 @@
+"""What retrievers share: one index for all claims with the same passages, and ranked hits.
+
+A ranking holds at most `k` hits a query, best first; a store of fewer passages gives what it has.
+Equal scores stand in the order of the store. A lexical retriever finds only passages that share a
+term with the query, so a query of stop-words alone finds nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from components.cache import key_of
+from components.errors import ClaimflowError
+from components.files import digest
+from components.records import Case, Hit, encode
+from components.step import Context, Step, identity
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclasses.dataclass(kw_only=True)
+class Ranker(Step):
+    """Base of all steps that write hits.
+
+    into: the field that takes them: `hits`, or `rankings.NAME` when they wait to be fused.
+    """
+
+    unkeyed: ClassVar[tuple[str, ...]] = ("into",)
+    into: str = "hits"
+
+    def __post_init__(self) -> None:
+        for field in (self.into, *getattr(self, "of", ())):
+            if field != "hits" and not field.startswith("rankings."):
+                raise ClaimflowError(
+                    f"Hits can't stand in '{field}': name it hits, or rankings.NAME."
+                )
+        if getattr(self, "k", 1) < 1:
+            raise ClaimflowError(f"{type(self).__name__} needs a k of at least 1.")
+
+    @property
+    def writes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.into,)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Search(Ranker):
+    """Base of retrievers: rank a claim's passages for each of its queries.
+
+    k: hits a query, at most.
+    """
+
+    reads: ClassVar = ("queries", "passages")
+    k: int = 100
+
+    def index(self, store: str, texts: list[str], ctx: Context) -> Any:
+        """What `scores` searches. `store` is the digest of the passages with these texts."""
+        raise NotImplementedError
+
+    def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterable[np.ndarray]:
+        """For each query a score for every passage; -inf where the passage was not found."""
+        raise NotImplementedError
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for store, group in by_store(cases):
+            passages = group[0].passages
+            if not passages:
+                for case in group:
+                    put_hits(case, self.into, [])
+                continue
+            index = recent(ctx).get(
+                self._index_key(store),
+                lambda: self.index(store, [p.text for p in passages], ctx),  # noqa: B023
+            )
+            for case in group:
+                texts = [query.text for query in case.queries]
+                found = self.scores(index, texts, ctx) if texts else ()
+                put_hits(
+                    case,
+                    self.into,
+                    [
+                        Hit(passage=passages[i].id, doc=passages[i].doc, score=score, query=query)
+                        for query, scores in enumerate(found)
+                        for i, score in top(scores, self.k)
+                    ],
+                )
+        return cases
+
+    def _index_key(self, store: str) -> str:
+        fields = {
+            field.name: identity(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+            if field.name not in ("k", "into")
+        }
+        return key_of(type(self).__name__, fields, store)
+
+
+def by_store(cases: list[Case]) -> Iterator[tuple[str, list[Case]]]:
+    """(digest of the passages, the cases that share them), in order of appearance."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        store = case.digests.get("passages") or digest(encode(case.passages))
+        groups.setdefault(store, []).append(case)
+    yield from groups.items()
+
+
+def top(scores: np.ndarray, k: int) -> list[tuple[int, float]]:
+    """(position, score) of the `k` highest scores, best first, ties in order of position.
+
+    Scores count to six decimals: what single precision adds beyond is noise, and two passages
+    with the same text must tie.
+    """
+    import numpy as np
+
+    rounded = np.round(scores.astype(np.float64), 6)
+    found = np.flatnonzero(rounded > -np.inf)
+    if len(found) > k:
+        values = rounded[found]
+        found = found[values >= np.partition(values, -k)[-k]]
+    order = found[np.argsort(-rounded[found], kind="stable")[:k]]
+    return list(zip(order.tolist(), rounded[order].tolist(), strict=True))
+
+
+def get_hits(case: Case, field: str) -> list[Hit]:
+    """The hits that stand in `hits` or `rankings.NAME`."""
+    if field == "hits":
+        return case.hits
+    try:
+        return case.rankings[field.removeprefix("rankings.")]
+    except KeyError:
+        raise ClaimflowError(
+            f"No step before wrote {field}: name it in the `into` of a retriever."
+        ) from None
+
+
+def put_hits(case: Case, field: str, hits: list[Hit]) -> None:
+    """Set `hits` or `rankings.NAME`."""
+    if field == "hits":
+        case.hits = hits
+    else:
+        case.rankings[field.removeprefix("rankings.")] = hits
+
+
+def per_query(hits: list[Hit]) -> dict[int, list[Hit]]:
+    """Hits by the index of their query, each list in its order."""
+    found: dict[int, list[Hit]] = {}
+    for hit in hits:
+        found.setdefault(hit.query, []).append(hit)
+    return found
+
+
+class Recent:
+    """The indexes used last in this process, each made once, also when threads ask together.
+
+    A shared corpus stays; indexes of one claim's store, each used once, push one another out.
+    """
+
+    def __init__(self, size: int = 4) -> None:
+        self.size = size
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], Any]) -> Any:
+        """The value of `key`, from `make()` when it isn't kept."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.size:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if not entry.made:
+                entry.value = make()
+                entry.made = True
+            return entry.value
+
+
+@dataclasses.dataclass
+class _Entry:
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    made: bool = False
+    value: Any = None
+
+
+def recent(ctx: Context) -> Recent:
+    """This process's indexes."""
+    return ctx.loaded("indexes", Recent)
