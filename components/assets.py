@@ -21,3 +21,15 @@ def model(name: str | Path) -> Path:
         "`make setup` lays out the embedded models; for others give a folder."
         + nearest(str(name), known)
     )
+
+
+def nltk_ready() -> None:
+    """Let NLTK find the language data below `home()/nltk_data`."""
+    import nltk
+
+    folder = home() / "nltk_data"
+    if str(folder) not in nltk.data.path:
+        nltk.data.path.insert(0, str(folder))
+    for kind in ("tokenizers/punkt_tab", "corpora/wordnet"):
+        if not (folder / kind).is_dir():
+            raise ClaimflowError(f"No language data at {folder / kind}: run `make setup`.")
