@@ -7,7 +7,10 @@ documents); question and answer together are *evidence*; the *verdict* is a labe
 
 from __future__ import annotations
 
+import codecs
 import datetime
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -217,26 +220,103 @@ class BadLine(Record):
 def read_lines(
     path: Path, type: Any, on_error: str = "stop", bad: list[BadLine] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield (line number from 1, record) of a JSON-lines file.
+    """Yield (line number from 1, record) of a file of JSON lines, or of one JSON list.
 
     on_error: "stop" raises ClaimflowError at the first bad line; "skip" appends it to `bad`
-    and goes on, so that a bad line costs itself alone. Blank lines are passed over.
+    and goes on, so that a bad record costs itself alone. Blank lines are passed over. Bytes that
+    are no UTF-8 and lone surrogates, which no JSON writer takes back, become U+FFFD.
+    A list that breaks off, or is no JSON from some point on, gives the records before it.
     """
-    decoder = msgspec.json.Decoder(type)
-    with open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
+    with open(path, "rb") as file:
+        start = file.read(256).removeprefix(codecs.BOM_UTF8).lstrip()
+        file.seek(0)
+        items = _list_items(file.read()) if start.startswith(b"[") else enumerate(file, 1)
+        for number, item in items:
             try:
-                yield number, decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                problem = BadLine(file=str(path), line=number, reason=str(error))
-                if on_error != "skip":
-                    raise ClaimflowError(
-                        f"{problem}. Mend the line, or set on_error=skip to use the rest."
-                    ) from None
-                if bad is not None:
-                    bad.append(problem)
+                if isinstance(item, ClaimflowError):
+                    raise item
+                if isinstance(item, bytes):
+                    if not item.strip():
+                        continue
+                    yield number, _decode_line(item, type)
+                else:
+                    yield number, msgspec.convert(item, type)
+            except (ValueError, ClaimflowError, RecursionError) as error:
+                report(
+                    BadLine(file=str(path), line=number, reason=str(error)),
+                    on_error,
+                    bad,
+                )
+
+
+def report(problem: BadLine, on_error: str, bad: list[BadLine] | None) -> None:
+    """Raise ClaimflowError for a bad line, or with on_error="skip" append it to `bad`."""
+    if on_error != "skip":
+        raise ClaimflowError(f"{problem}. Mend the line, or set on_error=skip to use the rest.")
+    if bad is not None:
+        bad.append(problem)
+
+
+def _decode_line(line: bytes, type: Any) -> Any:
+    line = line.removeprefix(codecs.BOM_UTF8)
+    try:
+        return msgspec.json.decode(line, type=type)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        try:
+            value = json.loads(line.decode("utf-8", "replace"))
+        except ValueError:
+            raise error from None
+        return msgspec.convert(_whole(value), type)
+
+
+def _list_items(data: bytes) -> Iterator[tuple[int, Any]]:
+    """(line number, item) of a JSON list; a ClaimflowError as item where it can't be read on."""
+    text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+    surrogates = _SURROGATE.search(text) is not None
+    parse = json.JSONDecoder().raw_decode
+    at = _after_gap(text, text.index("[") + 1)
+    line, counted = 1, 0
+    while not text.startswith("]", at):
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            item, at = parse(text, at)
+        except json.JSONDecodeError as error:
+            yield (
+                error.lineno,
+                ClaimflowError(f"{error.msg}; the list can't be read on from here"),
+            )
+            return
+        yield line, _whole(item) if surrogates else item
+        at = _after_gap(text, at)
+        if text.startswith(",", at):
+            at = _after_gap(text, at + 1)
+        elif not text.startswith("]", at):
+            yield (
+                line,
+                ClaimflowError("the list breaks off after the record that begins here"),
+            )
+            return
+
+
+def _after_gap(text: str, at: int) -> int:
+    return _GAP.match(text, at).end()  # type: ignore[union-attr]
+
+
+_GAP = re.compile(r"\s*")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _whole(value: Any) -> Any:
+    """`value` with U+FFFD for each lone surrogate in its texts."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value
 
 
 def write_lines(path: Path, records: Any) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from components.cache import Action, Cache, key_of
-from components.errors import ClaimflowError
-from components.files import file_digest
+from components.errors import ClaimflowError, nearest
+from components.files import ROOT, file_digest
 from components.pipeline import CaseRef
-from components.records import BadLine, Claim, Document, encode
+from components.records import BadLine, Claim, Document, encode, read_lines, report
 from components.step import code_version
 
 
@@ -18,14 +21,18 @@ from components.step import code_version
 class Dataset:
     """A data set on disk. Subclasses read one family of file formats.
 
-    path: folder of the files. split: the evaluated split. train_split: where training claims and
-    few-shot examples come from (None: no training claims). limit: only the first N claims of the
-    split. ids: only these claim ids. on_error: "stop" at a bad line, or "skip" it and go on.
+    path: folder of the files; None: the folder `name` below CLAIMFLOW_DATA, or below data/ beside
+    the code when that is not set. split: the evaluated split. train_split: where training claims
+    and few-shot examples come from (None: no training claims). limit: only the first N claims of
+    the split. ids: only these claim ids. on_error: "stop" at a bad line, or "skip" it and go on.
+    bad: the lines that were skipped, and the pages that could not be read.
     """
 
     name: ClassVar[str] = ""
+    published: ClassVar[str] = ""  # where the files come from, in words
+    splits: ClassVar[tuple[str, ...]] = ()  # the published ones; others may lie in `path`
 
-    path: Path
+    path: Path | None = None
     split: str = "dev"
     train_split: str | None = "train"
     limit: int | None = None
@@ -34,7 +41,17 @@ class Dataset:
     bad: list[BadLine] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.path = Path(self.path)
+        if self.on_error not in ("stop", "skip"):
+            raise ClaimflowError(f"on_error is stop or skip, not '{self.on_error}'.")
+        if self.limit is not None and self.limit < 1:
+            raise ClaimflowError(f"limit={self.limit} leaves no claim: give 1 or more.")
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        if self.path is not None:
+            return Path(self.path)
+        return Path(os.environ.get("CLAIMFLOW_DATA") or ROOT / "data") / self.name
 
     # What subclasses write
 
@@ -49,6 +66,48 @@ class Dataset:
     def read_documents(self, claim: Claim) -> list[Document]:
         """The documents that evidence for `claim` is sought in."""
         raise NotImplementedError
+
+    # What subclasses use
+
+    def claim_file(self, split: str, names: Iterable[str]) -> Path:
+        """The first of `names` that is there, else an error for a missing or unknown split."""
+        if split in self.splits or any((self.folder / name).exists() for name in names):
+            return self.find(names, f"the claims of split {split}")
+        raise ClaimflowError(
+            f"{self.name} has no split '{split}'.{nearest(split, self.splits)} "
+            f"Published splits: {', '.join(self.splits)}. Own ones are files {' or '.join(names)} "
+            f"in {self.folder}."
+        )
+
+    def find(self, names: Iterable[str], what: str) -> Path:
+        """The first of `names` below the folder that is there, or an error that says all."""
+        for name in names:
+            if (self.folder / name).exists():
+                return self.folder / name
+        raise ClaimflowError(
+            f"No {' or '.join(names)} ({what}): looked for in {self.folder.absolute()}. "
+            f"Published: {self.published}. Set path=FOLDER, or CLAIMFLOW_DATA to the folder that "
+            "holds all data sets."
+        )
+
+    def records(self, path: Path, type: Any) -> Iterator[tuple[int, Any]]:
+        """(line number, record) of a file, which must hold one at least."""
+        known, empty = len(self.bad), True
+        for number, record in read_lines(path, type, self.on_error, self.bad):
+            empty = False
+            yield number, record
+        if empty:
+            bad = len(self.bad) - known
+            reason = f"has {bad} bad lines and no other" if bad else "is empty"
+            raise ClaimflowError(f"{path} {reason}. Fetch it again: {self.published}.")
+
+    def bad_line(self, path: Path, line: int, error: Exception) -> None:
+        """Stop at, or note, a record that reads well and says something impossible."""
+        report(
+            BadLine(file=str(path), line=line, reason=str(error)),
+            self.on_error,
+            self.bad,
+        )
 
     # What flows call
 
@@ -65,43 +124,60 @@ class Dataset:
                     f"Its {len(claims)} ids run from {claims[0].id} to {claims[-1].id}."
                 )
             claims = [by_id[i] for i in wanted]
-        return claims[: self.limit] if self.limit is not None else claims
+        return claims[: self.limit]
 
     def train(self, evaluated: list[Claim]) -> tuple[list[Claim], list[Claim]]:
         """(training claims, those dropped because their text is also among `evaluated`)."""
         if self.train_split is None:
             return [], []
         seen = {normalised(claim.text) for claim in evaluated}
-        kept, dropped = [], []
+        kept: list[Claim] = []
+        dropped: list[Claim] = []
         for claim in self.read_claims(self.train_split):
             (dropped if normalised(claim.text) in seen else kept).append(claim)
         return kept, dropped
 
 
 def normalised(text: str) -> str:
-    """Claim text for comparison by content: case and white space don't count."""
-    return " ".join(text.casefold().split())
+    """Claim text for comparison by content: case, white space and Unicode form don't count."""
+    return " ".join(unicodedata.normalize("NFC", text.casefold()).split())
+
+
+def checked_label(label: str | None, labels: Iterable[str]) -> str | None:
+    """`label` if it is None or one of `labels`, else an error with the nearest one."""
+    if label is None or label in labels:
+        return label
+    raise ClaimflowError(
+        f"unknown label '{label}'.{nearest(label, labels)} Labels: {', '.join(labels)}"
+    )
 
 
 def case_refs(dataset: Dataset, claims: list[Claim], cache: Cache) -> list[CaseRef]:
-    """Cases to begin a pipeline with. Documents are parsed once for each state of their files."""
+    """Cases to begin a pipeline with. Documents are parsed once for each state of their files.
+
+    A claim whose documents can't be read stops the run, or with on_error="skip" is marked failed.
+    """
     code = code_version(type(dataset).__module__)
     known: dict[str, str] = {}
     refs = []
     for claim in claims:
-        sources = dataset.sources(claim)
-        key = key_of("documents", code, dataset.on_error, [file_digest(p) for p in sources])
-        if key not in known:
-            action = cache.lookup(key)
-            if action is None:
-                action = Action(outputs=[cache.put(encode(dataset.read_documents(claim)))])
-                if not dataset.bad:  # a skipped line is reported by every run
-                    cache.record(key, action)
-            known[key] = action.outputs[0]
-        refs.append(
-            CaseRef(
-                id=claim.id,
-                fields={"claim": cache.put(encode(claim)), "documents": known[key]},
-            )
-        )
+        fields = {"claim": cache.put(encode(claim))}
+        error = None
+        try:
+            sources = dataset.sources(claim)
+            key = key_of("documents", code, dataset.on_error, [file_digest(p) for p in sources])
+            if key not in known:
+                action = cache.lookup(key)
+                if action is None:
+                    bad = len(dataset.bad)
+                    action = Action(outputs=[cache.put(encode(dataset.read_documents(claim)))])
+                    if len(dataset.bad) == bad:  # a skipped line is reported by every run
+                        cache.record(key, action)
+                known[key] = action.outputs[0]
+            fields["documents"] = known[key]
+        except ClaimflowError as problem:
+            if dataset.on_error != "skip":
+                raise
+            error = f"documents: {problem}"
+        refs.append(CaseRef(id=claim.id, fields=fields, error=error))
     return refs

@@ -40,3 +40,33 @@ class Sentences(Step):
                         )
                     )
         return cases
+
+
+@dataclasses.dataclass(kw_only=True)
+class WholeDocument(Step):
+    """Each document as one passage: its sentences joined by spaces.
+
+    with_title: the title and a space come first, as in retrieval over SciFact or FEVER.
+    Documents without text give no passage.
+    """
+
+    reads: ClassVar = ("documents",)
+    writes: ClassVar = ("passages",)
+    with_title: bool = True
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for case in cases:
+            case.passages = []
+            for document in case.documents:
+                title = [document.title] if self.with_title and document.title else []
+                text = " ".join([*title, *document.sentences]).strip()
+                if text:
+                    case.passages.append(
+                        Passage(
+                            id=f"{document.id}#0",
+                            doc=document.id,
+                            text=text,
+                            url=document.url,
+                        )
+                    )
+        return cases

@@ -1,0 +1,266 @@
+"""AVeriTeC: real claims with questions, answers and a store of pages for each claim
+(Schlichtkrull et al. 2023; shared tasks of 2024 and 2025), and the demo data in the same layout.
+
+    train.json dev.json test.json …      a JSON list, or JSON lines; the position is the claim's id
+    knowledge_store_SPLIT/ID.json        or knowledge_store/SPLIT/ID.json: JSON lines, or a list
+    pages/SPLIT/ID/                      raw pages (HTML, PDF) that lines of the store name
+
+A line of a store has url and url2text (sentences); claim_id, type and query when known. Beyond
+the official format it may have date (ISO), title, lang, and `file`, a raw page whose text stands
+for url2text.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from components.datasets.base import Dataset, checked_label
+from components.datasets.dates import format_date, parse_date
+from components.errors import ClaimflowError
+from components.files import ROOT, write_whole
+from components.records import (
+    AVERITEC_LABELS,
+    Answer,
+    BadLine,
+    Claim,
+    Document,
+    Question,
+    Record,
+)
+from components.store.extract import extract
+
+NO_SOURCE = ("", "Metadata")  # source URLs that name no page
+
+
+class _Claim(Record):
+    """A claim as published; fields that are not here are kept in `Claim.extra`."""
+
+    claim: str
+    claim_id: int | str | None = None
+    label: str | None = None
+    justification: str | None = None
+    claim_date: str | None = None
+    speaker: str | None = None
+    original_claim_url: str | None = None
+    fact_checking_article: str | None = None
+    reporting_source: str | None = None
+    location_ISO_code: str | None = None  # noqa: N815
+    claim_types: list[str] | None = None
+    fact_checking_strategies: list[str] | None = None
+    questions: list[_Question] | None = None
+
+
+class _Question(Record):
+    question: str
+    answers: list[Answer] | Answer | str | None = None
+
+
+class _Page(Record):
+    """A line of a store."""
+
+    url: str | None = None
+    url2text: list[str] | str | None = None
+    type: str | None = None
+    query: str | None = None
+    date: str | None = None
+    title: str | None = None
+    lang: str | None = None
+    file: str | None = None
+
+
+class Averitec(Dataset):
+    """AVeriTeC as published in 2024 and 2025. See the module for the layout."""
+
+    name: ClassVar = "averitec"
+    published: ClassVar = "https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)"
+    splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+
+    def read_claims(self, split: str) -> list[Claim]:
+        """All claims of a split. The id is `claim_id`, else the position from 0 in the file."""
+        path = self.claim_file(split, [f"{split}.json", f"{split}.jsonl"])
+        claims: list[Claim] = []
+        lines: dict[str, int] = {}
+        known = len(self.bad)
+        for line, raw in self.records(path, dict[str, Any]):
+            position = len(claims) + len(self.bad) - known  # skipped records count
+            try:
+                claim = claim_from(raw, position)
+                if claim.id in lines:
+                    raise ClaimflowError(f"id {claim.id} again, as in line {lines[claim.id]}")
+            except (msgspec.ValidationError, ClaimflowError) as error:
+                self.bad_line(path, line, error)
+                continue
+            lines[claim.id] = line
+            claims.append(claim)
+        return claims
+
+    def sources(self, claim: Claim) -> list[Path]:
+        store = self._store(claim)
+        pages = self.folder / "pages" / self.split / claim.id
+        return [store, *sorted(p for p in pages.rglob("*") if p.is_file())]
+
+    def _store(self, claim: Claim) -> Path:
+        name = f"{claim.id}.json"
+        return self.find(
+            [
+                f"knowledge_store_{self.split}/{name}",
+                f"knowledge_store/{self.split}/{name}",
+            ],
+            f"the knowledge store of claim {claim.id}",
+        )
+
+    def read_documents(self, claim: Claim) -> list[Document]:
+        """The pages found for a claim. A document's id is its URL, or `@` and its position where
+        there is none or an earlier one has it. A raw page that can't be read stays empty, and
+        why stands in `bad`."""
+        store = self._store(claim)
+        documents: list[Document] = []
+        ids: set[str] = set()
+        for line, page in self.records(store, _Page):
+            try:
+                document = self._document(page, claim, store, line)
+            except ClaimflowError as error:
+                self.bad_line(store, line, error)
+                continue
+            if not document.id or document.id in ids:
+                document.id = f"@{len(documents)}"
+            while document.id in ids:
+                document.id = f"@{document.id}"
+            ids.add(document.id)
+            documents.append(document)
+        if not any(text.strip() for document in documents for text in document.sentences):
+            raise ClaimflowError(
+                f"The knowledge store of claim {claim.id} ({store}) has no text in any of its "
+                f"{len(documents)} documents, so there is no evidence to find."
+            )
+        return documents
+
+    def _document(self, page: _Page, claim: Claim, store: Path, line: int) -> Document:
+        text = page.url2text or []
+        document = Document(
+            id=page.url or "",
+            url=page.url,
+            title=page.title,
+            date=parse_date(page.date),
+            lang=page.lang,
+            sentences=[text] if isinstance(text, str) else text,
+            query=page.query,
+            kind=page.type,
+        )
+        if page.file:
+            folder = self.folder / "pages" / self.split / claim.id
+            path = (self.folder / page.file).resolve()
+            if folder.resolve() not in path.parents:
+                raise ClaimflowError(f"file '{page.file}' does not lie in {folder}")
+            try:
+                raw = extract(path.read_bytes(), page.lang)
+            except (ClaimflowError, OSError) as error:
+                reason = f"page '{page.file}' left empty: {error}"
+                self.bad.append(BadLine(file=str(store), line=line, reason=reason))
+            else:
+                document.sentences = raw.sentences
+                document.title = document.title or raw.title
+                document.date = document.date or raw.date
+        return document
+
+
+class Demo(Averitec):
+    """The data that comes with the project: 60 claims about places and people that don't exist."""
+
+    name: ClassVar = "demo"
+    published: ClassVar = "with the project: `dvc pull` lays it out"
+    splits: ClassVar = ("train", "dev")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.path) if self.path is not None else ROOT / "data" / "demo"
+
+
+# Claims, in and out
+
+
+def claim_from(raw: dict[str, Any], position: int) -> Claim:
+    """The claim in one official record. Raises ValidationError or ClaimflowError for a bad one."""
+    official = msgspec.convert(raw, _Claim)
+    questions = [
+        Question(question=question.question, answers=_answers(question.answers))
+        for question in official.questions or []
+    ]
+    urls = [answer.source_url or "" for question in questions for answer in question.answers]
+    known = {field.name for field in msgspec.structs.fields(_Claim)} - {"claim_id"}
+    return Claim(
+        id=str(position if official.claim_id is None else official.claim_id),
+        text=official.claim,
+        date=parse_date(official.claim_date),
+        speaker=official.speaker,
+        label=checked_label(official.label, AVERITEC_LABELS),
+        justification=official.justification,
+        types=official.claim_types or [],
+        strategies=official.fact_checking_strategies or [],
+        questions=questions,
+        original_url=official.original_claim_url,
+        fact_check_url=official.fact_checking_article,
+        reporting_source=official.reporting_source,
+        location=official.location_ISO_code,
+        relevant=list(dict.fromkeys(url for url in urls if url.strip() not in NO_SOURCE)),
+        extra={name: value for name, value in raw.items() if name not in known},
+    )
+
+
+def _answers(answers: list[Answer] | Answer | str | None) -> list[Answer]:
+    """Answers as a list; some files have one answer, or its text alone."""
+    if isinstance(answers, str):
+        answers = Answer(answer=answers)
+    return [answers] if isinstance(answers, Answer) else answers or []
+
+
+def claim_to(claim: Claim) -> dict[str, Any]:
+    """The official record of a claim. What a split may hide is left out when it is not known."""
+    record: dict[str, Any] = {
+        "claim": claim.text,
+        "claim_date": format_date(claim.date) if claim.date else None,
+        "speaker": claim.speaker,
+        "original_claim_url": claim.original_url,
+        "reporting_source": claim.reporting_source,
+        "location_ISO_code": claim.location,
+        **claim.extra,
+    }
+    hidden = {
+        "label": claim.label,
+        "justification": claim.justification,
+        "fact_checking_article": claim.fact_check_url,
+        "claim_types": claim.types,
+        "fact_checking_strategies": claim.strategies,
+        "questions": [
+            {"question": q.question, "answers": [_answer_to(a) for a in q.answers]}
+            for q in claim.questions
+        ],
+    }
+    return record | {name: value for name, value in hidden.items() if value not in (None, [])}
+
+
+def _answer_to(answer: Answer) -> dict[str, Any]:
+    optional = {
+        "cached_source_url": answer.cached_source_url,
+        "boolean_explanation": answer.boolean_explanation,
+    }
+    return {
+        "answer": answer.answer,
+        "answer_type": answer.answer_type,
+        "source_url": answer.source_url,
+        "source_medium": answer.source_medium,
+    } | {name: value for name, value in optional.items() if value is not None}
+
+
+def write_claims(path: Path, claims: list[Claim]) -> None:
+    """Write claims as the official JSON list; an id that is not the position as `claim_id`."""
+    records = []
+    for position, claim in enumerate(claims):
+        own = {} if claim.id == str(position) else {"claim_id": claim.id}
+        records.append(own | claim_to(claim))
+    text = json.dumps(records, ensure_ascii=False, indent=1)
+    write_whole(path, text.encode() + b"\n")

@@ -1,0 +1,180 @@
+"""FEVER: claims about Wikipedia, with sets of gold sentences (Thorne et al. 2018).
+
+train.jsonl paper_dev.jsonl paper_test.jsonl shared_task_dev.jsonl shared_task_test.jsonl
+wiki-pages/*.jsonl       pages: id, text, lines ("number TAB sentence TAB link TAB …")
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import Any, ClassVar
+
+from components.datasets.base import Dataset, checked_label
+from components.errors import ClaimflowError
+from components.files import write_whole
+from components.records import Claim, Document, GoldSet, Record, encode, read_lines
+
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
+
+
+class _Claim(Record):
+    id: int
+    claim: str
+    label: str | None = None
+    evidence: list[list[tuple[Any, Any, str | None, int | None]]] = []
+
+
+class _Page(Record):
+    id: str
+    lines: str = ""
+
+
+class FeverPrediction(Record):
+    """What a system says of one claim. Evidence: pairs of page id and line, best first."""
+
+    id: int
+    predicted_label: str
+    predicted_evidence: list[tuple[str, int]] = []
+
+
+class Fever(Dataset):
+    """FEVER. All claims share one corpus: a document is the introduction of a wiki page.
+
+    A document's id is the page's title as FEVER writes it (`Soul_Food_-LRB-film-RRB-`) in Unicode
+    form NFC, in pages and gold sets alike, since the official files mix NFC and NFD. Sentence
+    numbers are indexes into `Document.sentences`, so empty sentences are kept. The pages of
+    `path` are held in memory together: give a sample, the whole dump has 5.4 million.
+    """
+
+    name: ClassVar = "fever"
+    published: ClassVar = "https://fever.ai/dataset/fever.html (claims, wiki-pages.zip)"
+    splits: ClassVar = (
+        "train",
+        "dev",
+        "test",
+        "paper_dev",
+        "paper_test",
+        "shared_task_test",
+    )
+
+    def read_claims(self, split: str) -> list[Claim]:
+        """All claims of a split: SPLIT.jsonl, else paper_SPLIT.jsonl or shared_task_SPLIT.jsonl."""
+        names = [f"{prefix}{split}.jsonl" for prefix in ("", "paper_", "shared_task_")]
+        path = self.claim_file(split, names)
+        claims = []
+        for line, record in self.records(path, _Claim):
+            try:
+                claims.append(_claim(record))
+            except ClaimflowError as error:
+                self.bad_line(path, line, error)
+        return claims
+
+    def sources(self, claim: Claim) -> list[Path]:
+        pages = sorted((self.folder / "wiki-pages").glob("*.jsonl"))
+        return pages or [self.find(["wiki-pages/wiki-001.jsonl"], "the wiki pages")]
+
+    def read_documents(self, claim: Claim) -> list[Document]:
+        documents: dict[str, Document] = {}
+        for path in self.sources(claim):
+            for line, page in self.records(path, _Page):
+                if not page.id:  # the dump begins with an empty page
+                    continue
+                try:
+                    sentences = page_sentences(page.lines)
+                except ClaimflowError as error:
+                    self.bad_line(path, line, error)
+                    continue
+                name = page_id(page.id)
+                documents[name] = Document(
+                    id=name, title=page_title(name), sentences=sentences, lang="en"
+                )
+        return list(documents.values())
+
+
+def _claim(record: _Claim) -> Claim:
+    label = checked_label(record.label, LABELS)
+    sets: dict[tuple[tuple[str, int | None], ...], None] = {}  # annotators repeat one another
+    for annotated in record.evidence:
+        items = tuple((page_id(page), line) for _, _, page, line in annotated if page is not None)
+        if items:
+            sets[items] = None
+    pages = dict.fromkeys(page for items in sets for page, _ in items)
+    return Claim(
+        id=str(record.id),
+        text=record.claim,
+        label=label,
+        gold=[GoldSet(label=label, items=list(items)) for items in sets],
+        relevant=list(pages),
+    )
+
+
+def page_id(title: str) -> str:
+    """A page title as an id: FEVER's spelling in Unicode form NFC."""
+    return unicodedata.normalize("NFC", title).replace(" ", "_")
+
+
+def page_title(name: str) -> str:
+    """A page id for people: `Soul_Food_-LRB-film-RRB-` is "Soul Food (film)"."""
+    for code, bracket in _BRACKETS.items():
+        name = name.replace(code, bracket)
+    return name.replace("_", " ")
+
+
+def page_sentences(lines: str) -> list[str]:
+    """The sentences of the field `lines`, at their numbers; links after a sentence are cut off.
+
+    A row that does not begin with a number belongs to the sentence before it. Raises
+    ClaimflowError when the numbers don't run from 0.
+    """
+    sentences: list[str] = []
+    for row in lines.split("\n"):
+        number, tab, rest = row.partition("\t")
+        if number.isdecimal() and tab:
+            if int(number) != len(sentences):
+                raise ClaimflowError(f"sentence {number} of a page where {len(sentences)} is due")
+            sentences.append(rest.partition("\t")[0])
+        elif sentences:
+            sentences[-1] = f"{sentences[-1]} {row}".strip()
+        elif row.strip() and not number.isdecimal():
+            raise ClaimflowError(f"'{row[:40]}' is not a numbered sentence")
+    return sentences
+
+
+def write_predictions(path: Path, predictions: list[FeverPrediction], claims: list[Claim]) -> None:
+    """Write predictions in the order of `claims`: the official scorer pairs lines by order.
+
+    Raises ClaimflowError when a claim has none.
+    """
+    by_id = {str(prediction.id): prediction for prediction in predictions}
+    missing = [claim.id for claim in claims if claim.id not in by_id]
+    if missing:
+        raise ClaimflowError(
+            f"No prediction for {len(missing)} of {len(claims)} claims, the first {missing[0]}: "
+            "FEVER's scorer pairs lines by order, so every claim needs one."
+        )
+    lines = []
+    for claim in claims:
+        prediction = by_id[claim.id]
+        checked_label(prediction.predicted_label, LABELS)
+        lines.append(
+            encode(
+                {
+                    "id": prediction.id,
+                    "predicted_label": prediction.predicted_label,
+                    "predicted_evidence": prediction.predicted_evidence,
+                }
+            )
+        )
+    write_whole(path, b"".join(line + b"\n" for line in lines))
+
+
+def read_predictions(path: Path) -> list[FeverPrediction]:
+    """Predictions from a file in the official form; page ids in NFC."""
+    predictions: list[FeverPrediction] = [p for _, p in read_lines(path, FeverPrediction)]
+    for prediction in predictions:
+        prediction.predicted_evidence = [
+            (page_id(page), line) for page, line in prediction.predicted_evidence
+        ]
+    return predictions

@@ -1,0 +1,112 @@
+"""The guard: what a fact-checker could not have read when the claim was made stays out."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import re
+from typing import ClassVar
+
+from components.records import Case, Claim, Document
+from components.step import Context, Step
+from components.urls import same_url, unwrap
+
+LATER = "later than the claim"
+ARTICLE = "fact-checking article of the claim"
+SITE = "fact-checking site"
+UNDECIDED = "kept, though dated: the claim has no date"
+
+_MONTHS = (
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+)
+_DAY = re.compile(
+    rf"(?i)(?<!\d)((?:19|20)\d\d)([/-])(\d{{1,2}}|{'|'.join(_MONTHS)})\2(\d{{1,2}})(?!\d)"
+)
+_MONTH = re.compile(r"/((?:19|20)\d\d)/(\d\d)(?=/|$)")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Guard(Step):
+    """Drops pages dated after the claim, and fact-checks of it; counts them by reason in `dropped`.
+
+    The date of a document is its own, else the one in its URL, else (archive_stamps) the day on
+    which web.archive.org kept it. A document without any date stays, and so does one of the day
+    of the claim. When the claim has no date nothing is later: documents that have one are counted
+    as UNDECIDED and stay.
+
+    sites: fact-checking sites as `host` or `host/path`; a host stands for those below it too.
+    """
+
+    reads: ClassVar = ("claim", "documents")
+    writes: ClassVar = ("documents", "dropped")
+    sites: list[str] = dataclasses.field(default_factory=list)
+    archive_stamps: bool = True
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for case in cases:
+            reasons: collections.Counter[str] = collections.Counter()
+            kept = []
+            for document in case.documents:
+                reason = self._reason(document, case.claim)
+                if reason:
+                    reasons[reason] += 1
+                if reason in (None, UNDECIDED):
+                    kept.append(document)
+            case.documents, case.dropped = kept, dict(reasons)
+        return cases
+
+    def _reason(self, document: Document, claim: Claim) -> str | None:
+        if document.url:
+            if claim.fact_check_url and same_url(document.url) == same_url(claim.fact_check_url):
+                return ARTICLE
+            if self._checks_facts(document.url):
+                return SITE
+        date = document.date or url_date(document.url or "", self.archive_stamps)
+        if date and not claim.date:
+            return UNDECIDED
+        return LATER if date and claim.date and date > claim.date else None
+
+    def _checks_facts(self, url: str) -> bool:
+        page = same_url(url).lower()
+        host = page.partition("/")[0]
+        for site in self.sites:
+            name, _, path = site.partition("/")
+            if (host == name or host.endswith(f".{name}")) and (
+                not path or f"{page}/".startswith(f"{host}/{path}/")
+            ):
+                return True
+        return False
+
+
+def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
+    """The earliest day that a URL can be of, or None.
+
+    Year first: /2020/11/02, /2020/nov/02 or 2020-11-02 in its path, or /2020/11/ (the first of the
+    month); else the stamp of web.archive.org.
+    """
+    page, stamp = unwrap(url)
+    path = re.sub(r"[?#].*", "", page)
+    found = [(year, month, day) for year, _, month, day in _DAY.findall(path)]
+    found += [(year, month, "1") for year, month in _MONTH.findall(path)]
+    if stamp and archive_stamps:
+        found.append((stamp[:4], stamp[4:6] or "1", stamp[6:8] or "1"))
+    for year, month, day in found:
+        name = month.lower()
+        number = _MONTHS.index(name) + 1 if name in _MONTHS else int(month)
+        try:
+            return datetime.date(int(year), number, int(day))
+        except ValueError:  # not a date after all
+            continue
+    return None
