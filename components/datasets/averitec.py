@@ -59,6 +59,9 @@ class _Question(Record):
     answers: list[Answer] | Answer | str | None = None
 
 
+_READ = {field.name for field in msgspec.structs.fields(_Claim)} - {"claim_id"}
+
+
 class _Page(Record):
     """A line of a store."""
 
@@ -191,7 +194,6 @@ def claim_from(raw: dict[str, Any], position: int) -> Claim:
         for question in official.questions or []
     ]
     urls = [answer.source_url or "" for question in questions for answer in question.answers]
-    known = {field.name for field in msgspec.structs.fields(_Claim)} - {"claim_id"}
     return Claim(
         id=str(position if official.claim_id is None else official.claim_id),
         text=official.claim,
@@ -207,7 +209,7 @@ def claim_from(raw: dict[str, Any], position: int) -> Claim:
         reporting_source=official.reporting_source,
         location=official.location_ISO_code,
         relevant=list(dict.fromkeys(url for url in urls if url.strip() not in NO_SOURCE)),
-        extra={name: value for name, value in raw.items() if name not in known},
+        extra={name: value for name, value in raw.items() if name not in _READ},
     )
 
 

@@ -36,11 +36,13 @@ class Dataset:
     split: str = "dev"
     train_split: str | None = "train"
     limit: int | None = None
-    ids: list[str] | None = None
+    ids: list[str | int] | None = None
     on_error: str = "stop"
     bad: list[BadLine] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if isinstance(self.ids, (str, int)):  # ids=3
+            self.ids = [self.ids]
         if self.on_error not in ("stop", "skip"):
             raise ClaimflowError(f"on_error is stop or skip, not '{self.on_error}'.")
         if self.limit is not None and self.limit < 1:

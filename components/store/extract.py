@@ -93,7 +93,8 @@ def _html(data: bytes) -> Page:
     if not isinstance(found, Document):
         raise ClaimflowError("no main text in its HTML")
     return Page(
-        sentences=[line for line in (found.text or "").splitlines() if line.strip()],
+        # A rule below the head of a table (|---|) has no word in it.
+        sentences=[line for line in (found.text or "").splitlines() if re.search(r"\w", line)],
         title=found.title,
         date=datetime.date.fromisoformat(found.date) if found.date else None,
     )
@@ -110,4 +111,16 @@ def _pdf(data: bytes) -> Page:
     except Exception as error:  # parsers raise whatever a hostile page makes them raise
         raise ClaimflowError(f"PDF can't be read: {error}") from error
     text = re.sub(r"(?<=\w)-\n(?=[a-z])", "", text)  # words broken at the end of a line
-    return Page(sentences=re.split(r"\n\s*\n", text), title=title or None)
+    return Page(sentences=_paragraphs(text.split("\n")), title=title or None)
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """Lines of a PDF joined to paragraphs. A blank line ends one, and so does a short line (a
+    heading, or the last of a paragraph) when the next does not go on in lower case."""
+    full = 0.8 * max(map(len, lines), default=0)
+    paragraphs = [""]
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        paragraphs[-1] += f"{line} "
+        if not line.strip() or (len(line) < full and not following[:1].islower()):
+            paragraphs.append("")
+    return paragraphs

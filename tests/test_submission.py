@@ -1,0 +1,217 @@
+"""Submissions of 2024 and 2025, as the official readers see them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.datasets.submission import (
+    INNER,
+    OUTER,
+    check_submission,
+    read_submission,
+    write_csv,
+    write_json,
+)
+from components.errors import ClaimflowError
+from components.records import AVERITEC_LABELS, BadLine, Evidence, Prediction
+
+HARD = st.sampled_from(
+    [
+        "",
+        "NA",
+        "None",
+        "nan",
+        "a\tb",
+        INNER,
+        OUTER,
+        "x\t\t\n\ny",
+        '"quoted", text',
+        "\r\n",
+        "\ud800",
+        "\0",
+    ]
+)
+TEXT = HARD | st.text(max_size=20)
+PREDICTIONS = st.lists(
+    st.tuples(
+        st.text(max_size=20),
+        st.lists(st.tuples(TEXT, TEXT), max_size=12),
+        st.sampled_from(AVERITEC_LABELS),
+    ),
+    min_size=1,
+    max_size=4,
+).map(
+    lambda rows: [
+        Prediction(
+            id=str(n),
+            claim=f"Claim {claim}",
+            evidence=[Evidence(question=q, answer=a) for q, a in pairs],
+            label=label,
+        )
+        for n, (claim, pairs, label) in enumerate(rows)
+    ]
+)
+
+
+def one(*evidence: tuple[str, str], id: str = "0", label: str = "Refuted") -> Prediction:
+    pairs = [Evidence(question=q, answer=a) for q, a in evidence]
+    return Prediction(id=id, claim="A claim.", evidence=pairs, label=label)
+
+
+def single_line(text: str) -> str:
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return " ".join(text.replace("\0", " ").split())
+
+
+def official_pairs(cell: str) -> list[tuple[str, str]]:
+    """What the evaluator of 2025 does with a cell: NaN fails, and so does a QA of three parts."""
+    pairs = []
+    for part in cell.split("\t\t\n\n"):
+        if part != "":
+            question, answer = part.split("\t\t\n")
+            pairs.append((question, answer))
+    return pairs
+
+
+@given(PREDICTIONS)
+def test_csv_is_read_back_by_the_official_rule(
+    tmp_path_factory: pytest.TempPathFactory, predictions: list[Prediction]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "pred.csv"
+    write_csv(path, predictions)
+    table = pandas.read_csv(path)  # as the official evaluator does
+    assert list(table.columns) == ["id", "claim", "evi", "label", "split"]
+    assert list(table["id"]) == list(range(len(predictions)))
+    assert set(table["split"]) == {"pred"}
+    for prediction, cell, label in zip(predictions, table["evi"], table["label"], strict=True):
+        assert official_pairs(cell) == [
+            (single_line(e.question), single_line(e.answer)) for e in prediction.evidence[:10]
+        ]
+        assert label == prediction.label
+    assert check_submission(path) == []
+    again = read_submission(path)
+    assert [(p.id, p.label, len(p.evidence)) for p in again] == [
+        (p.id, p.label, min(10, len(p.evidence))) for p in predictions
+    ]
+    write_csv(path.with_name("again.csv"), again)
+    assert path.with_name("again.csv").read_bytes() == path.read_bytes()
+
+
+@given(PREDICTIONS)
+def test_json_round_trips(
+    tmp_path_factory: pytest.TempPathFactory, predictions: list[Prediction]
+) -> None:
+    path = tmp_path_factory.mktemp("json") / "pred.json"
+    write_json(path, predictions)
+    for prediction, record in zip(predictions, json.loads(path.read_text("utf-8")), strict=True):
+        assert list(record) == ["claim_id", "claim", "evidence", "pred_label"]
+        assert record["claim_id"] == int(prediction.id)
+        assert record["pred_label"] == prediction.label
+    again = read_submission(path)
+    write_json(path.with_name("again.json"), again)
+    assert path.with_name("again.json").read_bytes() == path.read_bytes()
+    assert [len(p.evidence) for p in again] == [len(p.evidence) for p in predictions]
+
+
+def test_pitfall_6_empty_evidence_is_no_missing_value(tmp_path: Path) -> None:
+    path = tmp_path / "pred.csv"
+    write_csv(
+        path, [one(), one(("NA", "None"), id="1"), one(("Who?", f"A{INNER}B{OUTER}"), id="2")]
+    )
+    cells = list(pandas.read_csv(path)["evi"])
+    assert [official_pairs(cell) for cell in cells] == [[], [("NA", "None")], [("Who?", "A B")]]
+    assert [len(p.evidence) for p in read_submission(path)] == [0, 1, 1]
+
+
+def test_pitfall_6_what_others_wrote_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "pred.csv"
+    rows = '0,A.,,Refuted,pred\n1,B.,NA,Refuted,pred\n2,C.,"Q\t\t\nA\t\t\nB\t\t\n\n",Refuted,pred\n'
+    path.write_text("id,claim,evi,label,split\n" + rows)
+    problems = check_submission(path)
+    assert "row 1: evi is read as missing" in problems
+    assert "row 2: evi is read as missing" in problems
+    assert any("line 8: a QA with 2 delimiters" in p for p in problems)
+    with pytest.raises(ClaimflowError, match=r"a QA with 0 delimiters .* 'NA'"):
+        read_submission(path)
+    bad: list[BadLine] = []
+    assert [p.id for p in read_submission(path, "skip", bad)] == ["0"]
+    assert len(bad) == 2
+
+
+def test_pitfall_7_pairing_is_by_id(tmp_path: Path) -> None:
+    path = tmp_path / "pred.csv"
+    write_csv(path, [one(id=n) for n in ("10", "2", "1")])  # 0 is missing, order is by value
+    assert list(pandas.read_csv(path)["id"]) == [1, 2, 10]
+    assert [p.id for p in read_submission(path)] == ["1", "2", "10"]
+    assert check_submission(path) == ["ids must run from 0 to 2; 0 is missing"]
+    records = [
+        {"claim_id": "10", "claim": "Ten.", "evidence": [], "pred_label": "Refuted"},
+        {"claim_id": 9, "claim": "Nine.", "evidence": [], "pred_label": "Supported"},
+    ]
+    path = tmp_path / "pred.json"
+    path.write_text(json.dumps(records))
+    assert {p.id: p.claim for p in read_submission(path)} == {"10": "Ten.", "9": "Nine."}
+    path.write_text(json.dumps([*records, {**records[0], "claim_id": 10}]))
+    with pytest.raises(ClaimflowError, match="claim id 10 again"):
+        read_submission(path)
+    with pytest.raises(ClaimflowError, match="Two predictions for claim 4"):
+        write_csv(path, [one(id="4"), one(id="4")])
+
+
+def test_forms_of_other_systems(tmp_path: Path) -> None:
+    path = tmp_path / "pred.json"
+    evidence = [
+        {"question": "Who?", "answer": "Her.", "url": ["u", "v"], "scraped_text": "long"},
+        {"question": "Why?", "answer": None, "url": []},
+    ]
+    path.write_text(
+        json.dumps(
+            [
+                {
+                    "claim_id": "0",
+                    "claim": "A.",
+                    "evidence": evidence,
+                    "pred_label": "Refuted",
+                    "llm_output": "…",
+                }
+            ]
+        )
+    )
+    (prediction,) = read_submission(path)
+    assert prediction.evidence == [
+        Evidence(question="Who?", answer="Her.", url="u"),
+        Evidence(question="Why?", answer=""),
+    ]
+
+
+def test_unknown_label_and_other_errors(tmp_path: Path) -> None:
+    path = tmp_path / "pred.json"
+    path.write_text(
+        '[\n{"claim_id": 0, "pred_label": "Refuted"},\n{"claim_id": 1, "pred_label": "refuted"}\n]'
+    )
+    with pytest.raises(ClaimflowError) as caught:
+        read_submission(path)
+    assert f"{path}, line 3: unknown label 'refuted'. Did you mean 'Refuted'?" in str(caught.value)
+    assert [p.id for p in read_submission(path, "skip")] == ["0"]
+    with pytest.raises(ClaimflowError, match="unknown label 'No'"):
+        write_csv(path, [one(label="No")])
+    with pytest.raises(ClaimflowError, match="No submission"):
+        read_submission(tmp_path / "none.json")
+    path.write_text(" \n")
+    with pytest.raises(ClaimflowError, match="is empty"):
+        read_submission(path)
+    path.write_text("id,claim\n0,A.\n")
+    with pytest.raises(ClaimflowError, match="has no column evi, label"):
+        read_submission(path)
+
+
+def test_more_than_ten_qas_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "pred.json"
+    write_json(path, [one(*[(f"{n}?", "Yes.") for n in range(12)])])
+    assert check_submission(path) == ["claim 0 has 12 QAs, of which 10 count"]
