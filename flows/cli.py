@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -21,7 +22,7 @@ for _name, _value in {
     "HF_HUB_OFFLINE": "1",
     "HYDRA_FULL_ERROR": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "PREFECT_LOGGING_LEVEL": "ERROR",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -48,6 +49,17 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
     from flows.resolvers import register
 
     register()
+    failed: list[ClaimflowError] = []
+
+    @functools.wraps(main)
+    def guarded(config: DictConfig) -> object:
+        # Hydra prints a line of its own about what escapes a job: keep ours from it.
+        try:
+            return main(config)
+        except ClaimflowError as error:
+            failed.append(error)
+            return None
+
     try:
         if file := next((w for w in sys.argv[1:] if w.startswith("params=")), None):
             sys.argv.remove(file)
@@ -55,7 +67,9 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
         else:
             import hydra
 
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(main)()
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        if failed:
+            raise failed[0]
     except ClaimflowError as error:
         _leave(str(error), verbose)
     except KeyboardInterrupt:

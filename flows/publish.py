@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from components.cache import open_cache
 from components.files import write_whole
 from components.pipeline import CaseRef, load
-from components.records import encode, read_lines, write_lines
+from components.records import AVERITEC_LABELS, encode, read_lines, write_lines
 from components.report.compare import Point
 from components.report.table import run_table
 from components.score.base import Scores
@@ -45,13 +45,13 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
 
 def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:
     """What a system says: predictions, document rankings, and the official submission files."""
-    from components.datasets.submission import write_2024, write_2025
+    from components.datasets.submission import write_csv, write_json
 
     predictions = predictions_of(refs, data.scope.cache)
     write_lines(folder / "predictions.jsonl", predictions)
-    if any(prediction.label for prediction in predictions):
-        write_2024(folder / "submission_2024.json", predictions)
-        write_2025(folder / "submission_2025.csv", predictions)
+    if any(prediction.label in AVERITEC_LABELS for prediction in predictions):
+        write_json(folder / "submission_2024.json", predictions)
+        write_csv(folder / "submission_2025.csv", predictions)
     rankings = rankings_of(refs, data.scope.cache)
     write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
 

@@ -15,6 +15,7 @@ from components.errors import ClaimflowError
 from components.files import write_whole
 from components.records import Case, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores, listed
+from components.urls import same_url
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
 """{claim id: {document id: grade}}; a grade above 0 is relevant."""
@@ -155,28 +156,6 @@ def document_ranking(case: Case) -> list[tuple[str, float]]:
         ranked.add(name)
         best[name] = min(best.get(name, place), place)
     return [(name, -score) for name, (_, score, _) in sorted(best.items(), key=lambda x: x[1])]
-
-
-def same_url(name: str) -> str:
-    """A form of a URL that is equal for URLs of one page; what is no URL stays as it is.
-
-    Scheme, `www.`, letter case of the host, default port, fragment, a closing slash, percent
-    encoding and the wrapping of web.archive.org don't count.
-    """
-    url = re.sub(r"(?i)^https?://web\.archive\.org/web/[^/]+/(?=https?://)", "", name.strip())
-    if not re.match(r"(?i)https?://", url):
-        return name
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host = (parts.hostname or "").removeprefix("www.")
-        port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
-    except ValueError:  # not a URL after all
-        return name
-    query = f"?{parts.query}" if parts.query else ""
-    return urllib.parse.unquote(f"{host}{port}{parts.path.rstrip('/')}{query}")
-
-
-# TREC files
 
 
 def write_run(path: Path, rankings: Rankings, tag: str = "claimflow") -> None:
