@@ -7,11 +7,10 @@ same, and then all.
 
 from __future__ import annotations
 
-from components.datasets.submission import read_submission
-
 from benchmarks.common import data, finish, row, timed
 from components.assets import nltk_ready
 from components.datasets.gold import read_gold
+from components.datasets.submission import read_submission
 from components.records import Claim, Prediction
 from components.score import bootstrap
 from components.score.averitec import averitec_2024, gold_strings

@@ -19,10 +19,10 @@ from flows.cli import entry
 def main(config: Any) -> None:
     """Read what the scorer needs, score it (or find it in the cache), print and write."""
     import msgspec
-    from components.datasets.submission import read_submission
 
     from components.cache import open_cache
     from components.datasets.gold import read_gold
+    from components.datasets.submission import read_submission
     from components.errors import ClaimflowError
     from components.files import write_whole
     from components.records import BadLine
