@@ -2,18 +2,22 @@
 
 The plain form does what the official script does: tokenise both sides of every pair, score it
 with NLTK, match with SciPy. It gets a part of the claims, to end within a minute; ours gets the
-same, and then all.
+same part (and makes intervals and tables too). Words seen in the first hundred claims are known
+in the next.
 """
 
 from __future__ import annotations
 
+import functools
+
 from benchmarks.common import data, finish, row, timed
 from components.assets import nltk_ready
+from components.datasets.gold import read_gold
+from components.datasets.submission import read_submission
 from components.records import Claim, Prediction
 from components.score import bootstrap
 from components.score.averitec import averitec_2024, gold_strings
 from components.score.meteor import meteor, tokens
-from flows.standin import read_gold, read_submission
 
 PART = 100
 
@@ -49,16 +53,20 @@ def main() -> None:
     files = data("averitec", "predictions_dev")
     hero, other = (read_submission(files / f"{n}.json") for n in ("hero_8b", "baseline_2024"))
 
-    # Data files are read once by both, before anything is timed.
+    # Data files are read by both before anything is timed against the other.
     _, loading = timed(lambda: plain(hero[:1], gold[:1]))
-    slow, slow_seconds = timed(lambda: plain(hero[:PART], gold[:PART]))
-    fast, fast_seconds = timed(lambda: averitec_2024(hero[:PART], gold[:PART]))
-    worst = max(
-        abs(ours[name] - theirs)
-        for ours, pair in zip(fast.per_claim, slow, strict=True)
-        for name, theirs in zip(("q", "qa"), pair, strict=True)
-    )
-    assert worst < 1e-9, f"scores differ by {worst}"
+    rows = []
+    for name, start in (("first", 0), ("next", PART)):
+        part = slice(start, start + PART)
+        slow, slow_seconds = timed(functools.partial(plain, hero[part], gold[part]))
+        fast, fast_seconds = timed(functools.partial(averitec_2024, hero[part], gold[part]))
+        worst = max(
+            abs(ours[measure] - theirs)
+            for ours, pair in zip(fast.per_claim, slow, strict=True)
+            for measure, theirs in zip(("q", "qa"), pair, strict=True)
+        )
+        assert worst < 1e-9, f"scores differ by {worst}"
+        rows.append(row(f"{name} {PART} claims, q and qa", fast_seconds, "s", slow_seconds))
     _, first = timed(lambda: averitec_2024(other, gold))
     _, again = timed(lambda: averitec_2024(other, gold))
     pairs = [
@@ -78,9 +86,9 @@ def main() -> None:
     )
     finish(
         [
-            row(f"{PART} claims x 10 QAs, q and qa, first use", fast_seconds, "s", slow_seconds),
-            row("500 further claims, other system", first, "s", slow_seconds * 500 / PART),
-            row("500 claims again", again, "s"),
+            *rows,
+            row("500 claims of another system", first, "s"),
+            row("the same 500 claims again", again, "s"),
             row("METEOR of a pair, tokens known", meteors / len(pairs) * 1e6, "us"),
             row("macro F1 interval, 500 claims, 1,000 draws", intervals, "s"),
             row("NLTK data read (both)", loading, "s"),

@@ -21,12 +21,14 @@ def main(config: Any) -> None:
     import msgspec
 
     from components.cache import open_cache
+    from components.datasets.gold import read_gold
+    from components.datasets.submission import read_submission
     from components.errors import ClaimflowError
     from components.files import write_whole
+    from components.records import BadLine
     from components.score.base import score_once
     from components.score.retrieval import read_run
     from flows.build import build
-    from flows.standin import read_gold, read_submission
 
     scorer = build(config.scorer)
     for key in (*scorer.reads, "gold"):
@@ -38,12 +40,16 @@ def main(config: Any) -> None:
     start = time.perf_counter()
     gold = read_gold(Path(config.gold))
     reads = scorer.reads
-    predictions = read_submission(Path(config.predictions)) if "predictions" in reads else None
+    bad: list[BadLine] = []
+    predictions = None
+    if "predictions" in reads:
+        predictions = read_submission(Path(config.predictions), config.on_error, bad)
     rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
     read = time.perf_counter()
     scores, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
     done = time.perf_counter()
     name = config.name or Path(config[reads[0]]).stem
+    scores.notes += [f"Skipped: {problem}" for problem in bad]
     show(name, scores)
     if config.out:
         run = {

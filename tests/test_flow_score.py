@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from components.datasets.gold import read_gold
+from components.errors import ClaimflowError
+
 GOLD = [
     {
         "claim": "The city banned cars.",
@@ -87,6 +90,43 @@ def test_2025_csv(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((folder / "out.json").read_text())
     assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
+
+
+def test_csv_solution_as_gold(folder: Path) -> None:
+    cell = "".join(f"{q}\t\t\n{a}\t\t\n\n" for q, a in QAS)
+    (folder / "gold.csv").write_text(f'id,claim,evi,label,split\n0,c,"{cell}",Refuted,gold\n')
+    (claim,) = read_gold(folder / "gold.csv")
+    assert claim.label == "Refuted"
+    assert [(q.question, q.answers[0].answer) for q in claim.questions] == QAS
+
+
+def test_a_bad_prediction_stops_or_costs_itself_alone(folder: Path) -> None:
+    (record,) = json.loads((folder / "team.json").read_text())
+    odd = {**record, "claim_id": 1, "pred_label": "Refutd"}
+    (folder / "team.json").write_text(json.dumps([record, odd]))
+    (folder / "gold.json").write_text(json.dumps(GOLD * 2))
+    arguments = [f"predictions={folder}/team.json", f"gold={folder}/gold.json"]
+    stopped = flow(folder, *arguments)
+    assert stopped.returncode == 1
+    assert "unknown label 'Refutd'. Did you mean 'Refuted'?" in stopped.stderr
+    skipped = flow(folder, *arguments, "on_error=skip", f"out={folder}/out.json")
+    assert skipped.returncode == 0, skipped.stderr
+    (run,) = json.loads((folder / "out.json").read_text())
+    assert run["measures"]["accuracy"]["value"] == 0.5
+    assert run["notes"][0] == "Claims without prediction, counted as wrong (1): 1."
+    assert run["notes"][1].startswith("Skipped: ")
+
+
+def test_gold_files_that_are_none(folder: Path) -> None:
+    (folder / "empty").write_text(" \n")
+    (folder / "bad.json").write_text('[{"label": "Refuted"}]')
+    for name, message in {
+        "none": "No gold file",
+        "empty": "is empty",
+        "bad.json": "bad.json, line 1: .*claim",
+    }.items():
+        with pytest.raises(ClaimflowError, match=message):
+            read_gold(folder / name)
 
 
 def test_trec_run_against_qrels(folder: Path) -> None:
