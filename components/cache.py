@@ -171,7 +171,7 @@ class Cache:
         body = manifest.read_bytes()
         if key not in self._verified:
             try:
-                files = decode(body, dict[str, tuple[int, str]])
+                files: dict[str, tuple[int, str]] = decode(body, dict[str, tuple[int, str]])
                 whole = all(
                     (path / name).stat().st_size == size and file_digest(path / name) == check
                     for name, (size, check) in files.items()
@@ -317,7 +317,7 @@ class Cache:
             raise disk_error(error, path) from error
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def open_cache(folder: str) -> Cache:
     """The one `Cache` of this process for a folder."""
     return Cache(folder)

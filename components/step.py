@@ -135,7 +135,7 @@ def identity(value: Any) -> Any:
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "Stemmer": "PyStemmer", "rank_bm25": "rank-bm25"}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def code_version(module: str) -> str:
     """Digest of the code behind `module`: its own, that of the components it imports (however
     deep), and the versions of the packages they use.

@@ -36,8 +36,8 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
     """Run `main(cfg)` as `python -m flows.NAME key=value …`.
 
     `params=FILE` takes the whole config from a file instead (params.yaml of DVC); then KEY=VALUE
-    changes values in it. `--help` lists groups and choices. A ClaimflowError or a mistake in the config is one line on
-    stderr and exit code 1; `-v` shows where it came from.
+    changes values in it. `--help` lists groups and choices. A ClaimflowError or a mistake in the
+    config is one line on stderr and exit code 1; `-v` shows where it came from.
     """
     verbose = "-v" in sys.argv
     if verbose:
@@ -178,7 +178,7 @@ def config_mistake(error: BaseException) -> str | None:
         return f"No choice '{choice}' in group {group}.{hint} Choices: {', '.join(known)}."
     if found := re.search(r"Could not override '?([\w.@/]+)'?", text):
         key = found.group(1)
-        return f"No setting '{key}'.{nearest(key, _keys())} (`--help` lists them; `+{key}=…` adds one.)"
+        return f"No setting '{key}'.{nearest(key, _keys())} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):
         return f"No setting '{found.group(1)}'.{nearest(found.group(1), _keys())}"
     return str(error).splitlines()[0]

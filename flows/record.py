@@ -25,9 +25,19 @@ from components.records import Record, encode
 from components.score.base import Measure
 
 PACKAGES = (
-    "bm25s dvc hydra-core mlflow nltk peft prefect rank-bm25 sentence-transformers torch "
-    "transformers vllm"
-).split()
+    "bm25s",
+    "dvc",
+    "hydra-core",
+    "mlflow",
+    "nltk",
+    "peft",
+    "prefect",
+    "rank-bm25",
+    "sentence-transformers",
+    "torch",
+    "transformers",
+    "vllm",
+)
 
 
 class StageReport(Record, omit_defaults=False):

@@ -19,7 +19,7 @@ from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
-from components.score.base import Rankings, Scores, score_once
+from components.score.base import Rankings, Scorer, Scores, score_once
 from components.step import Context, TrainedStep
 from flows.build import build, step_configs
 from flows.record import StageReport
@@ -199,7 +199,11 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     rankings = cache.put(encode(rankings_of(refs, data.scope.cache)))
     log.record.predictions_digest = predictions
     scores = Scores()
+    claims = decode(cache.get(data.gold) or b"", list[Claim])
     for name, scorer in scorer_configs(config).items():
+        if missing := lacking(build(scorer), claims, refs):
+            log.note(f"not scored by {name}: {missing}")
+            continue
         with log.stage(f"score.{name}"):
             start = time.perf_counter()
             digest, hit = score(scorer, predictions, data.gold, rankings, data.scope.cache)
@@ -215,6 +219,21 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
             )
         )
     return scores
+
+
+def lacking(scorer: Scorer, claims: list[Claim], refs: list[CaseRef]) -> str | None:
+    """What a scorer needs and this run does not have, in words."""
+    if "rankings" in scorer.reads:
+        if not any(claim.relevant for claim in claims):
+            return "no claim names a relevant document"
+        if not any("hits" in ref.fields for ref in refs):
+            return "the pipeline has no retriever"
+    if "predictions" in scorer.reads:
+        if not any(claim.label for claim in claims):
+            return "the claims have no gold labels"
+        if not any("verdict" in ref.fields for ref in refs):
+            return "the pipeline gives no verdict"
+    return None
 
 
 @task(cache_policy=NO_CACHE, task_run_name="score {config[_target_]}")

@@ -134,7 +134,8 @@ def test_kill_9_twenty_times_leaves_nothing_wrong(cache: Cache) -> None:
     seen = 0
     for _ in range(20):
         writer = python(WRITER, cache.folder)
-        assert writer.stdout and writer.stdout.readline() == "go\n"
+        assert writer.stdout
+        assert writer.stdout.readline() == "go\n"
         time.sleep(chance.uniform(0, 0.25))
         writer.send_signal(signal.SIGKILL)
         writer.wait()
@@ -175,10 +176,10 @@ def small_disk(tmp_path: Path) -> Path:
 def test_a_full_disk_is_an_error_and_leaves_no_broken_file(small_disk: Path) -> None:
     cache = Cache(small_disk / "cache")
     kept = cache.put(b"k" * 10_000)
+    fill = (cache.put(os.urandom(20_000)) for _ in range(100))
     with pytest.raises(ClaimflowError, match="No space left"):
-        for number in range(100):
-            cache.put(os.urandom(20_000) + bytes([number]))
-    with pytest.raises(ClaimflowError, match="flows.cache clean"):
+        list(fill)
+    with pytest.raises(ClaimflowError, match=r"flows\.cache clean"):
         write_whole(small_disk / "file.json", os.urandom(300_000))
 
     def too_large(folder: Path) -> None:
@@ -220,7 +221,8 @@ def test_clean_by_size_takes_the_least_recently_used(tmp_path: Path) -> None:
         os.utime(cache._path("blobs", name), (now - 100 + i, now - 100 + i))
     cache.close()
     freed = Cache(tmp_path).clean(keep_bytes=250)
-    assert freed.removed == 2 and freed.left == 200
+    assert freed.removed == 2
+    assert freed.left == 200
     assert [cache.get(name) is not None for name in names] == [False, False, True, True]
 
 
@@ -247,10 +249,12 @@ def test_clean_never_takes_what_a_running_process_used(cache: Cache) -> None:
         stdout=subprocess.PIPE,
     )
     try:
-        assert user.stdout and user.stdout.readline() == "ready\n"
+        assert user.stdout
+        assert user.stdout.readline() == "ready\n"
         freed = Cache(cache.folder).clean(older_than=0, keep_bytes=0)
         fresh = Cache(cache.folder)
-        assert fresh.lookup("u" * 32) and fresh.find_artifact("a" * 32)
+        assert fresh.lookup("u" * 32)
+        assert fresh.find_artifact("a" * 32)
         assert fresh.get(unused) is None
         assert freed.removed == 1
         fresh.close()

@@ -137,7 +137,7 @@ def test_editing_a_model_folder_changes_the_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit, same",
+    ("edit", "same"),
     [
         ("# a comment\n", True),
         ('"""A docstring."""\n', True),

@@ -9,7 +9,7 @@ from components.report.table import heading
 
 
 def sweep_plot(points: list[Point], measures: list[str], path: Path) -> None:
-    """One panel a measure, one line a point: value and 95 % interval. Failed points are left out."""
+    """One panel a measure, one line a point: value and 95 % interval; no failed points."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

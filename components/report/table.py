@@ -7,9 +7,13 @@ from typing import Any
 
 from components.score.base import Measure, Scores
 
+LEVELS = ("0.10", "0.20", "0.25", "0.30", "0.40", "0.50")
+
+# In the order in which tables show them; others follow.
 HEADINGS = {
     "q": "H-METEOR Q",
     "qa": "H-METEOR Q+A",
+    **{f"score_at_{level}": f"AVeriTeC score @ {level}" for level in LEVELS},
     "accuracy": "label accuracy",
     "f1_macro": "macro-F1",
     "ndcg_at_10": "nDCG@10",
@@ -22,8 +26,6 @@ HEADINGS = {
 
 def heading(measure: str) -> str:
     """How a measure is called in tables."""
-    if measure.startswith("score_at_"):
-        return f"AVeriTeC score @ {measure.removeprefix('score_at_')}"
     return HEADINGS.get(measure, measure)
 
 
@@ -56,7 +58,9 @@ def markdown(columns: list[str], rows: list[list[Any]]) -> str:
 
 def run_table(name: str, scores: Scores) -> str:
     """A run's measures with their 95 % intervals, and its notes."""
-    rows = [[heading(key), figure(value)] for key, value in scores.measures.items()]
+    names = [m for m in HEADINGS if m in scores.measures]
+    names += [m for m in scores.measures if m not in HEADINGS]
+    rows = [[heading(name), figure(scores.measures[name])] for name in names]
     notes = "".join(f"- {html.escape(note, quote=False)}\n" for note in scores.notes)
     return f"# {name}\n\n{markdown(['measure', 'value [95 % interval]'], rows)}\n" + (
         f"\n{notes}" if notes else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import re
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
