@@ -1,7 +1,7 @@
-"""Start the MLflow UI on the store of `tracking.uri`.
+"""Start the MLflow UI on the local store of `tracking.uri`.
 
 python -m flows.dashboard              http://127.0.0.1:5000
-python -m flows.dashboard +port=5001
+python -m flows.dashboard port=5001
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ def main(config: DictConfig) -> None:
     import sys
 
     from components.errors import ClaimflowError
-    from flows.tracking import connect
+    from flows.tracking import connection
 
-    uri, port = config.tracking.uri, int(config.get("port", 5000))
-    if not uri:
-        raise ClaimflowError("No store to show: give tracking=mlflow or tracking.uri=…")
+    uri, port = str(config.tracking.uri), int(config.port)
+    if not uri.startswith("sqlite:///"):
+        raise ClaimflowError(
+            f"tracking.uri={config.tracking.uri} is no local store: open a server in a browser, "
+            "or give tracking.uri=sqlite:///FILE."
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise ClaimflowError(
-                f"Port {port} is in use. Give another: +port={port + 1}"
-            ) from error
-    connect(config)  # an empty store is set up first, so that the page opens on a fresh clone
-    print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+            raise ClaimflowError(f"Port {port} is in use. Give another: port={port + 1}") from error
+    with connection(config) as (_, experiment):  # on a fresh clone an empty store is set up first
+        page = f"http://127.0.0.1:{port}/#/experiments/{experiment}/runs"
+    print(f"MLflow UI on {page} (Ctrl-C ends it)", flush=True)
     server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", *server, "--backend-store-uri", uri])
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, "dashboard")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -56,21 +57,27 @@ class Log:
             return
         self.record.ended = datetime.datetime.now(datetime.UTC).isoformat()
         self.record.status = "failed" if error else "finished"
-        if error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        if interrupted:
+            self.record.status, self.record.error = "killed", "Interrupted."
+        elif error:
             text = " ".join(str(error).split())
             self.record.error = (
                 text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
             )
         save(self.record, self.folder)
         self._alive.release()
-        if not isinstance(error, KeyboardInterrupt):
+        if not interrupted:  # who interrupts wants the prompt back; `flows.track` logs it
             from flows.tracking import track
 
             self.record.mlflow_run_id = track(self.folder, self.config)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage and take its peak memory."""
+        """Time a stage and take its peak memory: of this process and its worker processes on this
+        machine, each at its own peak, so a little more than what they took together at any time.
+        Workers of a Dask cluster elsewhere are not in it.
+        """
         reset_peak()
         start = time.perf_counter()
         yield
@@ -108,19 +115,37 @@ def say(text: str) -> None:
 
 def reset_peak() -> None:
     """Begin a new measurement of peak memory, where the system can (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+    for pid in workers():
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process since `reset_peak`, in MiB."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return round(int(line.split()[1]) / 1024, 1)
-    except OSError:
-        pass
+    """Peak resident memory since `reset_peak` of this process and its workers, in MiB.
+
+    Where there is no /proc: of this process since it began.
+    """
+    total = 0
+    for pid in workers():
+        with contextlib.suppress(OSError):  # a worker may just have ended
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    total += int(line.split()[1])
+    if total:
+        return round(total / 1024, 1)
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
+
+
+def workers() -> list[int]:
+    """Ids of this process and of those below it that work for it; Prefect's own server doesn't."""
+    import psutil
+
+    found = [os.getpid()]
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "uvicorn" not in child.cmdline():
+                found.append(child.pid)
+    return found

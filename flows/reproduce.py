@@ -1,14 +1,17 @@
 """Run a logged run again from what it logged, and compare.
 
-    python -m flows.reproduce +run=ID              an MLflow run id or a run folder's id
-    python -m flows.reproduce +run=ID +fresh=false with the shared cache: checks the wiring only
+    python -m flows.reproduce run=ID              an MLflow run id or a run folder's id
+    python -m flows.reproduce run=ID fresh=false  with the shared cache: checks the wiring only
 
-Byte-identical predictions, or a list of what differs and what may be why; then exit code 1.
+A run whose folder is gone is fetched from the tracker. Byte-identical predictions, or a list of
+what differs and what may be why; then exit code 1.
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,54 +27,67 @@ def main(config: DictConfig) -> None:
     """Rebuild, compare, report."""
     from components.errors import ClaimflowError
     from flows.experiment import run
-    from flows.tracking import read_record
+    from flows.log import Log
+    from flows.record import write_out
+    from flows.tracking import parameters, read_record
 
-    if not config.get("run"):
-        raise ClaimflowError("Which run? Give +run=ID (of the MLflow page or of a run folder).")
-    folder = find(str(config.run), config)
-    old = read_record(folder)
-    if not (folder / "predictions.jsonl").exists():
-        raise ClaimflowError(
-            f"Run {config.run} kept no predictions ({old.status}): nothing to compare."
-        )
-    with tempfile.TemporaryDirectory() as fresh:
+    if not config.run:
+        raise ClaimflowError("Which run? Give run=ID (of the MLflow page or of a run folder).")
+    with found(str(config.run), config) as folder, tempfile.TemporaryDirectory() as fresh:
+        old = read_record(folder)
+        if old.children:
+            raise ClaimflowError(
+                f"Run {config.run} is a sweep. Reproduce one of its points: run="
+                + ", ".join(old.children)
+            )
+        if not (folder / "predictions.jsonl").exists():
+            raise ClaimflowError(
+                f"Run {config.run} kept no predictions ({old.status}): nothing to compare."
+            )
         again = logged_config(folder, config)
-        again.name = f"reproduces {old.name}"
-        if config.get("fresh", True):
+        again.name = f"reproduces {old.name} of {old.id}"
+        if config.fresh:
             again.cache = fresh
-        new = run(again)
-    found = differences(folder, Path(config.outputs) / new.id)
-    if not found:
+        log = Log(again, old.axes)
+        log.record.choices = old.choices
+        new = run(again, log)
+        write_out(config.out, [new])
+        lines = differences(folder, log.folder)
+        why = reasons(old, new) + settings(parameters(folder, old), parameters(log.folder, new))
+    if not lines:
         print(f"Byte-identical: {old.counts.get('claims', 0)} predictions of run {old.id}.")
+        if why:
+            print("Though these differ:")
+            print("\n".join(f"  {line}" for line in why))
         return
-    for line in found:
-        print(line)
+    print("\n".join(lines))
     print("What may be why:")
-    for line in reasons(old, new) or ["nothing that was logged differs"]:
-        print(f"  {line}")
-    raise ClaimflowError(f"Run {old.id} was not reproduced: {len(found)} differences.")
+    print("\n".join(f"  {line}" for line in why or ["nothing that was logged differs"]))
+    raise ClaimflowError(f"Run {old.id} was not reproduced: {len(lines)} differences.")
 
 
-def find(run: str, config: DictConfig) -> Path:
-    """The folder of a run: below outputs/, or fetched from the tracker."""
+@contextlib.contextmanager
+def found(run: str, config: DictConfig) -> Iterator[Path]:
+    """The folder of a run: below outputs/, or fetched from the tracker for the time being."""
     from components.errors import ClaimflowError
-    from flows.tracking import connect, read_record
+    from flows.tracking import connection, read_record
 
     for path in Path(config.outputs).glob("*/run.json"):
         if path.parent.name == run or read_record(path.parent).mlflow_run_id == run:
-            return path.parent
-    if config.tracking.uri:
-        from mlflow.exceptions import MlflowException
+            yield path.parent
+            return
+    with tempfile.TemporaryDirectory() as fetched:
+        if config.tracking.uri:
+            from mlflow.exceptions import MlflowException
 
-        client, _ = connect(config)
-        try:
-            return Path(client.download_artifacts(run, "", tempfile.mkdtemp()))
-        except MlflowException:
-            pass
-    raise ClaimflowError(
-        f"No run {run} below {config.outputs}/ or in {config.tracking.uri}. "
-        "`make dashboard` shows the ids."
-    )
+            with contextlib.suppress(MlflowException), connection(config) as (client, _):
+                client.download_artifacts(run, "", fetched)
+        if not (Path(fetched) / "run.json").exists():
+            raise ClaimflowError(
+                f"No run {run} below {config.outputs}/ or in {config.tracking.uri}. "
+                "`make dashboard` shows the ids."
+            )
+        yield Path(fetched)
 
 
 def logged_config(folder: Path, config: DictConfig) -> DictConfig:
@@ -81,25 +97,42 @@ def logged_config(folder: Path, config: DictConfig) -> DictConfig:
     logged: Any = OmegaConf.load(folder / "config.yaml")
     for key in ("cache", "outputs", "tracking", "out"):
         logged[key] = config[key]
+    if config.path:
+        logged.path = logged.dataset.path = config.path
     return logged  # type: ignore[no-any-return]
 
 
 def differences(old: Path, new: Path) -> list[str]:
-    """What differs between two runs' predictions, one line each; empty when byte-identical."""
-    from components.records import read_lines
-
+    """What differs between two runs' predictions, one line a claim: which parts of it, and the
+    first result on the way there that isn't the same. Empty when byte-identical."""
     first, second = (folder / "predictions.jsonl" for folder in (old, new))
     if first.read_bytes() == second.read_bytes():
         return []
-    a, b = ({row["id"]: row for _, row in read_lines(p, dict)} for p in (first, second))
-    lines = [
-        f"claim {i}: only in the {'old' if i in a else 'new'} run" for i in a.keys() ^ b.keys()
-    ]
-    for i in a.keys() & b.keys():
-        fields = [f for f in sorted(a[i].keys() | b[i].keys()) if a[i].get(f) != b[i].get(f)]
-        if fields:
-            lines.append(f"claim {i}: {', '.join(fields)}")
-    return sorted(lines) or ["the order of the claims"]
+    a, b = rows(first), rows(second)
+    traces = [rows(folder / "trace.jsonl") for folder in (old, new)]
+    lines = []
+    for i in dict.fromkeys([*a, *b]):
+        if i not in a or i not in b:
+            lines.append(f"claim {i}: only in the {'old' if i in a else 'new'} run")
+        elif parts := [f for f in dict.fromkeys([*a[i], *b[i]]) if a[i].get(f) != b[i].get(f)]:
+            then, now = (trace.get(i, {}).get("digests", {}) for trace in traces)
+            apart = [f for f in sorted(now, key=_stage) if then.get(f) != now[f]]
+            lines.append(f"claim {i}: {', '.join(parts)} (first apart: {(apart or parts)[0]})")
+    return lines or ["the order of the claims"]
+
+
+def _stage(field: str) -> int:
+    """How early in a pipeline a field is filled in: `Case` names them in that order."""
+    from components.records import Case
+
+    return Case.__struct_fields__.index(field.partition(".")[0])
+
+
+def rows(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a file of a run by claim."""
+    from components.records import read_lines
+
+    return {row["id"]: row for _, row in read_lines(path, dict)} if path.exists() else {}
 
 
 def reasons(old: RunRecord, new: RunRecord) -> list[str]:
@@ -114,13 +147,23 @@ def reasons(old: RunRecord, new: RunRecord) -> list[str]:
         then, now = (v.get(package, "none") for v in versions)
         if then != now:
             lines.append(f"package {package}: {then} then, {now} now")
-    for then, now in zip(old.datasets, new.datasets, strict=False):
-        if then["digest"] != now["digest"]:
-            lines.append(
-                f"data {then['name']} {then['split']}: {then['digest']} then, {now['digest']} now"
-            )
+    data = [{(d["name"], d["split"]): d["digest"] for d in run.datasets} for run in (old, new)]
+    for name, split in sorted(data[0].keys() | data[1].keys()):
+        then, now = (d.get((name, split), "none") for d in data)
+        if then != now:
+            lines.append(f"data {name} {split}: {then} then, {now} now")
     return lines
 
 
+def settings(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """Config values that are not the same; where things are kept doesn't count."""
+    return [
+        f"setting {key}: {old.get(key, 'none')} then, {new.get(key, 'none')} now"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+        and key.partition(".")[0] not in ("cache", "outputs", "tracking", "out")
+    ]
+
+
 if __name__ == "__main__":
-    entry(main)
+    entry(main, "reproduce")

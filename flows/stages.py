@@ -14,7 +14,7 @@ from prefect import tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from components.cache import open_cache
+from components.cache import key_of, open_cache
 from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
@@ -123,11 +123,11 @@ def prepare(config: DictConfig, log: Log) -> Data:
             "name": dataset.name,
             "split": split,
             "digest": digest,
-            "source": str(dataset.path),
+            "source": str(dataset.folder.absolute()),
             "context": context,
         }
         for split, digest, context in (
-            (dataset.split, gold, "evaluation"),
+            (dataset.split, key_of(gold, [r.fields.get("documents") for r in refs]), "evaluation"),
             (dataset.train_split, train_digest, "training"),
         )
         if split

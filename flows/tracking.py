@@ -2,21 +2,32 @@
 
 Logging reads nothing but the folder, so it can be done later, on another machine, or again: when
 the tracker can't be reached the run stays whole on disk and `python -m flows.track` logs it.
+
+In MLflow a parameter has the name it has on the command line: `retriever` is the choice,
+`retriever.bm25.k1` a value of it, so a swept axis is found under its own name. Metrics are the
+measures; ends of intervals are below `interval/`, what a run cost and met is below `system/`
+(MLflow shows those apart).
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import math
+import json
 import os
-from collections.abc import Iterator
+import re
+import socket
+import urllib.parse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
+import msgspec
 
+from components.errors import ClaimflowError
 from components.files import digest, write_whole
-from components.records import decode, encode
+from components.records import Record, decode, encode, read_lines
 from flows.log import alive, say
 from flows.record import RunRecord, save
 
@@ -24,9 +35,20 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from omegaconf import DictConfig
 
-PARAM_LIMIT = 6000  # characters; MLflow cuts longer values without a word
-BATCH = 100  # parameters a call
-LOGGED = "logged.json"  # marks a folder that a tracker has whole: its URI and the run's id
+# Limits of MLflow. It cuts long values without a word, and refuses the rest.
+PARAM_LIMIT, TAG_LIMIT, KEY_LIMIT = 6000, 8000, 250  # characters
+PARAM_BATCH, METRIC_BATCH = 100, 1000
+SPELT = {"@": "_at_", "%": "_percent", "+": "_plus_"}  # refused in names
+STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED", "running": "RUNNING"}
+TRACKED = "mlflow.json"
+
+
+class Tracked(Record, omit_defaults=False):
+    """mlflow.json of a run folder: which MLflow run it is, and whether that one is complete."""
+
+    uri: str
+    run_id: str
+    complete: bool = False
 
 
 def track(folder: Path, config: DictConfig) -> str | None:
@@ -37,10 +59,9 @@ def track(folder: Path, config: DictConfig) -> str | None:
     try:
         return log_folder(folder, config)
     except Exception as error:  # whatever a tracker does must not cost the run
-        reason = " ".join(str(error).split())[:200]
         say(
-            f"  tracker {config.tracking.uri} failed ({type(error).__name__}: {reason}). "
-            f"The run is whole in {folder}; log it later with `python -m flows.track`."
+            f"  not tracked: {_reason(error)} The run is whole in {folder}; "
+            "`python -m flows.track` logs it later."
         )
         return None
 
@@ -50,87 +71,178 @@ def open_parent(folder: Path, config: DictConfig) -> None:
     if not config.tracking.uri:
         return
     try:
-        record = read_record(folder)
-        client, experiment = connect(config)
-        _begin(client, experiment, record, folder, None)
+        with _logging(folder), connection(config) as (client, experiment):
+            _begin(client, experiment, read_record(folder), folder, str(config.tracking.uri))
     except Exception as error:
-        say(f"  tracker {config.tracking.uri} failed ({type(error).__name__}); going on without.")
+        say(f"  not tracked for now: {_reason(error)} Going on without.")
 
 
 def log_folder(folder: Path, config: DictConfig) -> str:
     """Log a run folder, whole. Logging it again completes the same MLflow run."""
-    from mlflow.entities import Metric, Param
-
-    record = read_record(folder)
-    client, experiment = connect(config)
-    parent = _parent_id(record, folder)
-    run_id = _begin(client, experiment, record, folder, parent)
-    known = client.get_run(run_id).data.params
-    params = [Param(k, v) for k, v in parameters(folder, record) if k not in known]
-    for at in range(0, len(params), BATCH):
-        client.log_batch(run_id, params=params[at : at + BATCH])
-    now = int(datetime.datetime.now().timestamp() * 1000)
-    metrics = [Metric(k, v, now, 0) for k, v in metrics_of(record) if math.isfinite(v)]
-    for at in range(0, len(metrics), 1000):
-        client.log_batch(run_id, metrics=metrics[at : at + 1000])
-    _log_inputs(client, run_id, record)
-    client.log_artifacts(run_id, str(folder))
-    rows = folder / "per_claim.jsonl"
-    if rows.exists() and rows.stat().st_size:
-        import pandas
-
-        table = pandas.read_json(rows, lines=True, dtype={"id": str})
-        if "per_claim.json" not in {a.path for a in client.list_artifacts(run_id)}:
-            client.log_table(run_id, table, "per_claim.json")
-    status = {"finished": "FINISHED", "failed": "FAILED"}.get(record.status, "KILLED")
-    client.set_terminated(run_id, status, end_time=_milliseconds(record.ended))
-    write_whole(folder / LOGGED, encode({"uri": str(config.tracking.uri), "run_id": run_id}))
+    uri = str(config.tracking.uri)
+    with _logging(folder), connection(config) as (client, experiment):
+        record = read_record(folder)
+        run_id = _begin(client, experiment, record, folder, uri)
+        changed = _log_values(client, run_id, folder, record)
+        _log_inputs(client, run_id, record)
+        _log_files(client, run_id, folder)
+        if changed:
+            client.log_dict(run_id, changed, "mlflow_limits.json")
+            say(
+                f"  MLflow takes {len(changed)} names or values not as they are "
+                f"({', '.join(list(changed)[:3])} …): mlflow_limits.json of the run says how."
+            )
+        if record.status != "running":
+            client.set_terminated(run_id, STATUS[record.status], _milliseconds(record.ended))
+            tracked = Tracked(uri=uri, run_id=run_id, complete=True)
+            write_whole(folder / TRACKED, encode(tracked))
     return run_id
 
 
-def connect(config: DictConfig) -> tuple[MlflowClient, str]:
-    """(client, experiment id). A new sqlite store is set up by one process at a time."""
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+@contextlib.contextmanager
+def connection(config: DictConfig) -> Iterator[tuple[MlflowClient, str]]:
+    """(client, experiment id). One process at a time works on a sqlite store: two that set up a
+    new one at once would break it, and writers would time out on one another."""
+    # Set here: MLflow's own defaults are minutes of retries.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    from mlflow import MlflowClient
-
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     uri, name = str(config.tracking.uri), str(config.tracking.experiment)
     if not uri.startswith("sqlite:///"):
+        _probe(uri)
+        from mlflow import MlflowClient
+
         client = MlflowClient(uri)
-        return client, _experiment(client, name, None)
-    database = Path(uri.removeprefix("sqlite:///"))
+        yield client, _experiment(client, name, None)
+        return
+    from mlflow import MlflowClient
+
+    database = Path(uri.removeprefix("sqlite:///")).absolute()
     database.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(f"{database}.lock"):
         client = MlflowClient(uri)
-        artifacts = Path(config.tracking.artifacts).absolute().as_uri()
-        return client, _experiment(client, name, artifacts)
+        yield client, _experiment(client, name, (database.parent / "artifacts").as_uri())
+
+
+def _probe(uri: str) -> None:
+    """Fail at once where nothing listens."""
+    address = urllib.parse.urlsplit(uri)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        return
+    port = address.port or (443 if address.scheme == "https" else 80)
+    try:
+        socket.create_connection((address.hostname, port), timeout=5).close()
+    except OSError as error:
+        raise ClaimflowError(f"No MLflow server at {uri} ({error.strerror or error}).") from error
 
 
 def _experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:
-    found = client.get_experiment_by_name(name)
-    return str(found.experiment_id if found else client.create_experiment(name, artifacts))
+    from mlflow.exceptions import MlflowException
+
+    kind = {"mlflow.experimentKind": "custom_model_development"}  # which pages the UI shows
+    if not client.get_experiment_by_name(name):
+        # A server may get the same wish from another process in between.
+        with contextlib.suppress(MlflowException):
+            client.create_experiment(name, artifacts, tags=kind)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        raise ClaimflowError(f"The tracker has no experiment '{name}' and did not make one.")
+    return str(experiment.experiment_id)
 
 
-def read_record(folder: Path) -> RunRecord:
-    """The record of a run folder."""
-    record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
-    return record
+def _begin(client: MlflowClient, experiment: str, record: RunRecord, folder: Path, uri: str) -> str:
+    """The MLflow run of a folder: the one begun before in this tracker, or a new one."""
+    from mlflow.exceptions import MlflowException
+
+    begun = tracked(folder)
+    if begun and begun.uri == uri:
+        with contextlib.suppress(MlflowException):  # it was deleted there: begin again
+            return str(client.get_run(begun.run_id).info.run_id)
+    tags = {}
+    parent = tracked(folder.parent / record.parent) if record.parent else None
+    if parent and parent.uri == uri:
+        tags["mlflow.parentRunId"] = parent.run_id
+    run = client.create_run(
+        experiment, start_time=_milliseconds(record.started), tags=tags, run_name=record.name
+    )
+    run_id = str(run.info.run_id)
+    write_whole(folder / TRACKED, encode(Tracked(uri=uri, run_id=run_id)))
+    record.mlflow_run_id = run_id
+    save(record, folder)
+    return run_id
 
 
-def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
-    """Every choice, swept axis and config value. A value too long for MLflow is replaced by its
-    digest and where to read it."""
+def _log_values(
+    client: MlflowClient, run_id: str, folder: Path, record: RunRecord
+) -> dict[str, str]:
+    """Log parameters, metrics and tags; {name: how it was changed} of what MLflow won't take."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    values = parameters(folder, record)
+    params, changed = names(values)
+    known = client.get_run(run_id).data.params
+    batch = []
+    for key, value in values.items():
+        if len(value) > PARAM_LIMIT:
+            changed[key] = f"{len(value)} characters: the value is in config.yaml"
+            value = f"{len(value)} characters, digest {digest(value.encode())}: see config.yaml"
+        if params[key] not in known:
+            batch.append(Param(params[key], value))
+        elif known[params[key]] != value:
+            changed[key] = f"was logged as {known[params[key]]} before and stays, is {value}"
+    for at in range(0, len(batch), PARAM_BATCH):
+        client.log_batch(run_id, params=batch[at : at + PARAM_BATCH])
+
+    figures = dict(metrics_of(record))
+    metrics, renamed = names(figures)
+    changed |= renamed
+    now = _milliseconds(record.ended or record.started)
+    numbers = [Metric(metrics[key], value, now, 0) for key, value in figures.items()]
+    for at in range(0, len(numbers), METRIC_BATCH):
+        client.log_batch(run_id, metrics=numbers[at : at + METRIC_BATCH])
+
+    tags = []
+    for key, value in tags_of(folder, record, client, run_id).items():
+        if len(value) > TAG_LIMIT:
+            changed[key] = f"{len(value)} characters: whole in run.json or report.md"
+            end = "\n\n… cut here by MLflow's limit; the whole text is among the artifacts."
+            value = value[: TAG_LIMIT - len(end)] + end
+        tags.append(RunTag(key, value))
+    for at in range(0, len(tags), PARAM_BATCH):
+        client.log_batch(run_id, tags=tags[at : at + PARAM_BATCH])
+    return changed
+
+
+def names(keys: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """({key: name that MLflow takes}, {key: name} of those that differ). No two keys share one."""
+    found: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    for key in keys:
+        name = re.sub(r"[@%+]", lambda sign: SPELT[sign.group()], key)
+        name = re.sub(r"[^/\w.\- :]", "_", name)
+        name = "/".join(part for part in name.split("/") if part.strip(".")) or "_"
+        if len(name) > KEY_LIMIT or (name != key and name in found.values()):
+            name = f"{name[: KEY_LIMIT - 9]}_{digest(key.encode())[:8]}"
+        found[key] = name
+        if name != key:
+            changed[key] = name
+    return found, changed
+
+
+def parameters(folder: Path, record: RunRecord) -> dict[str, str]:
+    """Every config value, choice of a group and swept axis, as on the command line."""
     import yaml
 
-    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    values = dict(_flat("", config))
-    values.update({f"choice.{group}": choice for group, choice in record.choices.items()})
-    values.update({f"axis.{axis}": value for axis, value in record.axes.items()})
-    for key, value in values.items():
-        text = str(value)
-        if len(text) > PARAM_LIMIT:
-            text = f"{len(text)} characters, digest {digest(text.encode())}: see config.yaml"
-        yield key, text
+    values = dict(_flat("", yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))))
+    values.pop("name", None)  # the run's name says it
+    values |= record.choices
+    for axis, value in record.axes.items():
+        values.setdefault(axis, value)
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in values.items()
+    }
 
 
 def _flat(prefix: str, node: Any) -> Iterator[tuple[str, Any]]:
@@ -146,47 +258,54 @@ def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
     for name, measure in record.measures.items():
         yield name, measure.value
         if measure.low is not None and measure.high is not None:
-            yield f"{name}_low", measure.low
-            yield f"{name}_high", measure.high
+            yield f"interval/{name}_low", measure.low
+            yield f"interval/{name}_high", measure.high
     for group in ("seconds", "peak_mb", "tokens", "cache", "counts"):
         for name, value in getattr(record, group).items():
-            yield f"{group}.{name}", float(value)
-    yield "seconds.total", round(sum(record.seconds.values()), 3)
+            yield f"system/{group}/{name}", float(value)
+    yield "system/seconds/total", round(sum(record.seconds.values()), 3)
 
 
-def _begin(
-    client: MlflowClient, experiment: str, record: RunRecord, folder: Path, parent: str | None
-) -> str:
-    """The MLflow run of a record: the one begun before, or a new one."""
-    if record.mlflow_run_id:
-        return record.mlflow_run_id
+def tags_of(folder: Path, record: RunRecord, client: MlflowClient, run_id: str) -> dict[str, str]:
+    """Where a run comes from, and its report as the description."""
+    environment = record.environment
     tags = {
         "claimflow.id": record.id,
         "mlflow.source.name": "flows.experiment",
-        "mlflow.source.git.commit": str(record.environment.get("git_commit")),
-        "git_dirty": str(record.environment.get("git_dirty")),
-        **{f"version.{k}": v for k, v in record.environment.get("versions", {}).items()},
+        "mlflow.source.type": "LOCAL",
+        "git_dirty": json.dumps(environment.get("git_dirty")),
+        "python": str(environment.get("python")),
+        "platform": str(environment.get("platform")),
+        **{f"version.{k}": v for k, v in environment.get("versions", {}).items()},
     }
-    if parent:
-        tags["mlflow.parentRunId"] = parent
-    run = client.create_run(
-        experiment, start_time=_milliseconds(record.started), tags=tags, run_name=record.name
-    )
-    record.mlflow_run_id = run.info.run_id
-    save(record, folder)
-    return str(run.info.run_id)
-
-
-def _parent_id(record: RunRecord, folder: Path) -> str | None:
-    if record.parent and (folder.parent / record.parent / "run.json").exists():
-        return read_record(folder.parent / record.parent).mlflow_run_id
-    return None
+    if environment.get("git_commit"):
+        tags["mlflow.source.git.commit"] = environment["git_commit"]
+    if record.axes:
+        tags["axes"] = ", ".join(record.axes)
+    if record.parent:
+        tags["claimflow.parent"] = record.parent
+    if record.predictions_digest:
+        tags["predictions_digest"] = record.predictions_digest
+    if record.error:
+        tags["error"] = record.error
+    report = folder / "report.md"
+    note = [report.read_text(encoding="utf-8")] if report.exists() else []
+    note += [f"Ended as {record.status}: {record.error}"] if record.error else []
+    children = [tracked(folder.parent / child) for child in record.children]
+    if ids := [child.run_id for child in children if child]:
+        experiment = client.get_run(run_id).info.experiment_id
+        query = f"runs={json.dumps(ids)}&experiments={json.dumps([experiment])}"
+        link = urllib.parse.quote(query, safe="=&")
+        note.insert(0, f"[Compare the {len(ids)} points](#/compare-runs?{link})")
+    if note:
+        tags["mlflow.note.content"] = "\n\n".join(note)
+    return tags
 
 
 def _log_inputs(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    if client.get_run(run_id).inputs.dataset_inputs:
+    if not record.datasets or client.get_run(run_id).inputs.dataset_inputs:
         return
     client.log_inputs(
         run_id,
@@ -196,7 +315,7 @@ def _log_inputs(client: MlflowClient, run_id: str, record: RunRecord) -> None:
                     name=f"{data['name']} {data['split']}",
                     digest=data["digest"],
                     source_type="local",
-                    source=data["source"],
+                    source=json.dumps({"uri": data["source"]}),
                 ),
                 [InputTag("mlflow.data.context", data["context"])],
             )
@@ -205,20 +324,84 @@ def _log_inputs(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     )
 
 
-def _milliseconds(time: str) -> int:
-    return int(datetime.datetime.fromisoformat(time).timestamp() * 1000)
+def _log_files(client: MlflowClient, run_id: str, folder: Path) -> None:
+    """All files of the folder but those about logging it; scores of each claim also as a table."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and not inside.name.startswith(".") and inside.name != TRACKED:
+            to = inside.parent.as_posix()
+            client.log_artifact(run_id, str(path), None if to == "." else to)
+    rows = folder / "per_claim.jsonl"
+    table = [row for _, row in read_lines(rows, dict)] if rows.exists() else []
+    # log_table appends: a second logging must not double the rows.
+    if table and "per_claim.json" not in {a.path for a in client.list_artifacts(run_id)}:
+        columns = dict.fromkeys(key for row in table for key in row)
+        client.log_table(
+            run_id, {c: [row.get(c) for row in table] for c in columns}, "per_claim.json"
+        )
+
+
+def read_record(folder: Path) -> RunRecord:
+    """The record of a run folder."""
+    try:
+        record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ClaimflowError(f"{folder / 'run.json'} can't be read: {error}") from error
+    return record
+
+
+def tracked(folder: Path) -> Tracked | None:
+    """Which MLflow run a folder is, if it is one."""
+    path = folder / TRACKED
+    return decode(path.read_bytes(), Tracked) if path.exists() else None
 
 
 def unlogged(outputs: Path) -> list[Path]:
-    """Run folders that no tracker has whole and no process works on: parents first, by age."""
-    folders = [p.parent for p in sorted(outputs.glob("*/run.json"))]
-    waiting = [f for f in folders if not (f / LOGGED).exists() and not _running(f)]
-    return sorted(waiting, key=lambda f: (read_record(f).parent is not None, f.name))
+    """Run folders that no tracker has whole and no process works on: parents first, by age.
+
+    A run that was killed is closed as such on the way.
+    """
+    waiting = []
+    for path in sorted(outputs.glob("*/run.json")):
+        folder = path.parent
+        begun = tracked(folder)
+        if begun and begun.complete:
+            continue
+        try:
+            lock = alive(folder)
+        except filelock.Timeout:
+            continue
+        try:
+            record = read_record(folder)
+            if record.status == "running":
+                _close(record, folder)
+            waiting.append((record.parent is not None, folder))
+        except ClaimflowError as error:
+            say(str(error))
+        finally:
+            lock.release()
+    return [folder for _, folder in sorted(waiting)]
 
 
-def _running(folder: Path) -> bool:
-    try:
-        alive(folder).release()
-        return False
-    except filelock.Timeout:
-        return True
+def _close(record: RunRecord, folder: Path) -> None:
+    """Mark a run whose process is gone."""
+    last = max(p.stat().st_mtime for p in folder.rglob("*") if p.is_file())
+    record.status = "killed"
+    record.error = "The process ended before the run did."
+    record.ended = datetime.datetime.fromtimestamp(last, datetime.UTC).isoformat()
+    save(record, folder)
+
+
+def _logging(folder: Path) -> filelock.FileLock:
+    """Held while a folder is logged, so that it becomes one MLflow run."""
+    return filelock.FileLock(folder / ".logging")
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    text = text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
+    return f"{text[:300].rstrip('.')}."
+
+
+def _milliseconds(time: str) -> int:
+    return int(datetime.datetime.fromisoformat(time).timestamp() * 1000)
