@@ -4,9 +4,9 @@ Logging reads nothing but the folder, so it can be done later, on another machin
 the tracker can't be reached the run stays whole on disk and `python -m flows.track` logs it.
 
 In MLflow a parameter has the name it has on the command line: `retriever` is the choice,
-`retriever.bm25.k1` a value of it, so a swept axis is found under its own name. Metrics are the
-measures; ends of intervals are below `interval/`, what a run cost and met is below `system/`
-(MLflow shows those apart).
+`retriever.bm25.k1` a value of it. A swept axis also stands as `axis.retriever`, so that it comes
+first where MLflow sorts names. Metrics are the measures, each with `_low` and `_high`; what a run
+cost and met is below `system/`, which MLflow shows apart.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def log_folder(folder: Path, config: DictConfig) -> str:
         record = read_record(folder)
         run_id = _begin(client, experiment, record, folder, uri)
         changed = _log_values(client, run_id, folder, record)
+        if record.children:
+            _share_view(client, experiment, run_id, folder, record)
         _log_inputs(client, run_id, record)
         _log_files(client, run_id, folder)
         if changed:
@@ -231,14 +233,14 @@ def names(keys: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def parameters(folder: Path, record: RunRecord) -> dict[str, str]:
-    """Every config value, choice of a group and swept axis, as on the command line."""
+    """Every swept axis, choice of a group and config value; pages show them in this order."""
     import yaml
 
-    values = dict(_flat("", yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))))
-    values.pop("name", None)  # the run's name says it
+    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    config.pop("name", None)  # the run's name says it
+    values: dict[str, Any] = {f"axis.{axis}": value for axis, value in record.axes.items()}
     values |= record.choices
-    for axis, value in record.axes.items():
-        values.setdefault(axis, value)
+    values |= {key: value for key, value in _flat("", config) if key not in values}
     return {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for key, value in values.items()
@@ -258,8 +260,8 @@ def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
     for name, measure in record.measures.items():
         yield name, measure.value
         if measure.low is not None and measure.high is not None:
-            yield f"interval/{name}_low", measure.low
-            yield f"interval/{name}_high", measure.high
+            yield f"{name}_low", measure.low
+            yield f"{name}_high", measure.high
     for group in ("seconds", "peak_mb", "tokens", "cache", "counts"):
         for name, value in getattr(record, group).items():
             yield f"system/{group}/{name}", float(value)
@@ -295,11 +297,29 @@ def tags_of(folder: Path, record: RunRecord, client: MlflowClient, run_id: str) 
     if ids := [child.run_id for child in children if child]:
         experiment = client.get_run(run_id).info.experiment_id
         query = f"runs={json.dumps(ids)}&experiments={json.dumps([experiment])}"
-        link = urllib.parse.quote(query, safe="=&")
-        note.insert(0, f"[Compare the {len(ids)} points](#/compare-runs?{link})")
+        table = f"#/experiments/{experiment}/runs?viewStateShareKey={run_id}"
+        compare = f"#/compare-runs?{urllib.parse.quote(query, safe='=&')}"
+        note.insert(0, f"{len(ids)} points: [as a table]({table}), [compared]({compare})")
     if note:
         tags["mlflow.note.content"] = "\n\n".join(note)
     return tags
+
+
+def _share_view(
+    client: MlflowClient, experiment: str, run_id: str, folder: Path, record: RunRecord
+) -> None:
+    """Give the page of runs a view of a sweep: its points, with axes and measures as columns."""
+    points = [read_record(folder.parent / child) for child in record.children]
+    axes = dict.fromkeys(axis for point in points for axis in point.axes)
+    measures = dict.fromkeys(name for point in points for name in point.measures)
+    view = {
+        "searchFilter": f"tags.`mlflow.parentRunId` = '{run_id}'",
+        "selectedColumns": [
+            *(f"params.`{name}`" for name in names(f"axis.{axis}" for axis in axes)[0].values()),
+            *(f"metrics.`{name}`" for name in names(measures)[0].values()),
+        ],
+    }
+    client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{run_id}", json.dumps(view))
 
 
 def _log_inputs(client: MlflowClient, run_id: str, record: RunRecord) -> None:
