@@ -13,6 +13,8 @@ from flows.cli import entry
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+KIND = "workflowType=machine_learning"  # which of its two faces MLflow shows
+
 
 def main(config: DictConfig) -> None:
     """Become the server; Ctrl-C ends it."""
@@ -36,7 +38,7 @@ def main(config: DictConfig) -> None:
         except OSError as error:
             raise ClaimflowError(f"Port {port} is in use. Give another: port={port + 1}") from error
     with connection(config) as (_, experiment):  # on a fresh clone an empty store is set up first
-        page = f"http://127.0.0.1:{port}/#/experiments/{experiment}/runs"
+        page = f"http://127.0.0.1:{port}/#/experiments/{experiment}/runs?{KIND}"
     print(f"MLflow UI on {page} (Ctrl-C ends it)", flush=True)
     server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", *server, "--backend-store-uri", uri])

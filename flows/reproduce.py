@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from flows.record import RunRecord
 
 
+COMPARED = ("predictions.jsonl", "rankings.jsonl")
+
+
 def main(config: DictConfig) -> None:
     """Rebuild, compare, report."""
     from components.errors import ClaimflowError
@@ -40,7 +43,7 @@ def main(config: DictConfig) -> None:
                 f"Run {config.run} is a sweep. Reproduce one of its points: run="
                 + ", ".join(old.children)
             )
-        if not (folder / "predictions.jsonl").exists():
+        if not all((folder / name).exists() for name in (*COMPARED, "trace.jsonl")):
             raise ClaimflowError(
                 f"Run {config.run} kept no predictions ({old.status}): nothing to compare."
             )
@@ -103,13 +106,12 @@ def logged_config(folder: Path, config: DictConfig) -> DictConfig:
 
 
 def differences(old: Path, new: Path) -> list[str]:
-    """What differs between two runs' predictions, one line a claim: which parts of it, and the
-    first result on the way there that isn't the same. Empty when byte-identical."""
-    first, second = (folder / "predictions.jsonl" for folder in (old, new))
-    if first.read_bytes() == second.read_bytes():
+    """What differs between two runs' predictions and rankings, one line a claim: which parts of
+    it, and the first result on the way there that isn't the same. Empty when byte-identical."""
+    if all((old / name).read_bytes() == (new / name).read_bytes() for name in COMPARED):
         return []
-    a, b = rows(first), rows(second)
-    traces = [rows(folder / "trace.jsonl") for folder in (old, new)]
+    a, b = (rows(folder, *COMPARED) for folder in (old, new))
+    traces = [rows(folder, "trace.jsonl") for folder in (old, new)]
     lines = []
     for i in dict.fromkeys([*a, *b]):
         if i not in a or i not in b:
@@ -128,11 +130,15 @@ def _stage(field: str) -> int:
     return Case.__struct_fields__.index(field.partition(".")[0])
 
 
-def rows(path: Path) -> dict[str, dict[str, Any]]:
-    """The rows of a file of a run by claim."""
+def rows(folder: Path, *files: str) -> dict[str, dict[str, Any]]:
+    """The rows of a run's files by claim; what several files say of one is joined."""
     from components.records import read_lines
 
-    return {row["id"]: row for _, row in read_lines(path, dict)} if path.exists() else {}
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        for _, row in read_lines(folder / file, dict):
+            found.setdefault(row["id"], {}).update(row)
+    return found
 
 
 def reasons(old: RunRecord, new: RunRecord) -> list[str]:

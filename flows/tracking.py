@@ -314,6 +314,7 @@ def _share_view(
     measures = dict.fromkeys(name for point in points for name in point.measures)
     view = {
         "searchFilter": f"tags.`mlflow.parentRunId` = '{run_id}'",
+        "runsExpanded": {run_id: True},
         "selectedColumns": [
             *(f"params.`{name}`" for name in names(f"axis.{axis}" for axis in axes)[0].values()),
             *(f"metrics.`{name}`" for name in names(measures)[0].values()),
