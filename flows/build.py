@@ -45,3 +45,11 @@ def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
 def build_steps(config: DictConfig) -> dict[str, Step]:
     """The steps of a run by name, in order."""
     return {name: build(node) for name, node in step_configs(config).items()}
+
+
+def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
+    """The scorers of a run by name: `config.scorer` holds one, or a mapping of several."""
+    node: Any = OmegaConf.to_container(config.scorer, resolve=True)
+    if "_target_" in node:
+        return {str(node["_target_"]).rpartition(".")[2].lower(): node}
+    return {name: part for name, part in node.items() if part}

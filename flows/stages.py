@@ -19,9 +19,9 @@ from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
-from components.score.base import Rankings, Scorer, Scores, score_once
+from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, TrainedStep
-from flows.build import build, step_configs
+from flows.build import build, scorer_configs, step_configs
 from flows.record import StageReport
 
 if TYPE_CHECKING:
@@ -250,29 +250,6 @@ def score(
         decode(cache.get(rankings) or b"", Rankings),
     )
     return cache.put(encode(scores)), hit
-
-
-def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
-    """The scorers of a run by name: `config.scorer` holds one, or a mapping of several."""
-    from omegaconf import OmegaConf
-
-    node: Any = OmegaConf.to_container(config.scorer, resolve=True)
-    if "_target_" in node:
-        return {str(node["_target_"]).rpartition(".")[2].lower(): node}
-    return {name: part for name, part in node.items() if part}
-
-
-def merged(scores: Scores, more: Scores) -> Scores:
-    """Scores of several scorers as one; rows of one claim are joined."""
-    rows: dict[str, dict[str, Any]] = {}
-    for row in [*scores.per_claim, *more.per_claim]:
-        rows.setdefault(str(row["id"]), {}).update(row)
-    return Scores(
-        measures={**scores.measures, **more.measures},
-        per_claim=list(rows.values()),
-        tables={**scores.tables, **more.tables},
-        notes=[*scores.notes, *more.notes],
-    )
 
 
 def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:

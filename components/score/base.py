@@ -88,6 +88,19 @@ def score_once(
     return scores, False
 
 
+def merged(scores: Scores, more: Scores) -> Scores:
+    """Scores of several scorers as one; rows of one claim are joined."""
+    rows: dict[str, dict[str, Any]] = {}
+    for row in [*scores.per_claim, *more.per_claim]:
+        rows.setdefault(str(row["id"]), {}).update(row)
+    return Scores(
+        measures={**scores.measures, **more.measures},
+        per_claim=list(rows.values()),
+        tables={**scores.tables, **more.tables},
+        notes=[*scores.notes, *more.notes],
+    )
+
+
 def listed(ids: Iterable[str], most: int = 20) -> str:
     """Ids for a note: `3, 7, 12`, cut after `most` with the number of those left out."""
     names = list(ids)
