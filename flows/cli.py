@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Before any of these packages is imported: no telemetry, no look-ups on a hub, one BLAS thread a
 # worker (two workers share the cores).
 for _name, _value in {
+    "DASK_LOGGING__DISTRIBUTED": "error",
     "DO_NOT_TRACK": "true",
     "DVC_NO_ANALYTICS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -42,6 +43,9 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
     verbose = "-v" in sys.argv
     if verbose:
         sys.argv.remove("-v")
+    if "-m" in sys.argv:  # argparse takes it only before the settings
+        sys.argv.remove("-m")
+        sys.argv.insert(1, "-m")
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_page(sys.modules[main.__module__].__doc__ or "", config))
         return

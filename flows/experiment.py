@@ -37,12 +37,14 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     """Run the system that `config` describes, and keep the run."""
     from prefect import flow
 
+    from flows.build import build_steps
     from flows.log import Log
     from flows.publish import publish
     from flows.runners import task_runner
     from flows.stages import evaluate, predict, prepare
 
     with log or Log(config) as log:
+        build_steps(config)  # what is missing or misspelt shows before any work is done
 
         @flow(name="experiment", flow_run_name=log.record.name.replace("{", "("))
         def experiment() -> None:

@@ -46,6 +46,10 @@ class Log:
             (self.folder / "config.yaml").write_text(text, encoding="utf-8")
             save(self.record, self.folder)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Prefect pickles a flow with its tasks for other processes; no task uses the log.
+        return {}
+
     def __enter__(self) -> Log:
         if self.keep:
             say(f"run {self.record.id}  {self.record.name}")

@@ -165,7 +165,6 @@ def run_stage(
         fit(name, config, plain(scope))
     found = from_cache(step, name, refs, ctx)
     todo = [i for i, ref in enumerate(found) if ref is None]
-    hits = len(refs) - len(todo)
     if not todo:
         cached(name, len(refs))
     retry = {"retries": 3, "retry_delay_seconds": [2, 8, 30]} if step.outside else {}
@@ -185,7 +184,7 @@ def run_stage(
     report = StageReport(
         name=name,
         cases=len(refs),
-        cached=hits,
+        cached=sum(1 for ref in finished if ref.trace and ref.trace[-1].cached),
         failed=sum(1 for ref in finished if ref.error),
         seconds=round(time.perf_counter() - start, 3),
     )
