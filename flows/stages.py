@@ -184,7 +184,7 @@ def run_stage(
     report = StageReport(
         name=name,
         cases=len(refs),
-        cached=sum(1 for ref in finished if ref.trace and ref.trace[-1].cached),
+        cached=sum(1 for r in finished if not r.error and r.trace and r.trace[-1].cached),
         failed=sum(1 for ref in finished if ref.error),
         seconds=round(time.perf_counter() - start, 3),
     )
