@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ def compose(*overrides: str) -> Any:
 
 
 @pytest.fixture
-def experiment(tmp_path: Path) -> Iterator[Callable[..., Ran]]:
+def experiment(tmp_path: Path) -> Callable[..., Ran]:
     """Run an experiment in this process, below tmp_path; nothing is tracked unless asked."""
     from flows.experiment import run
 
@@ -59,7 +59,7 @@ def experiment(tmp_path: Path) -> Iterator[Callable[..., Ran]]:
         record = run(compose("name=test", *places, *overrides))
         return Ran(record, tmp_path / "outputs" / record.id)
 
-    yield go
+    return go
 
 
 def command(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
