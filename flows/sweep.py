@@ -33,11 +33,6 @@ class Sweep:
 
     def __init__(self, config: DictConfig) -> None:
         self.axes = axes_of(config)
-        if not self.axes:
-            raise ClaimflowError(
-                "Nothing to sweep over: name values with commas, as in "
-                "`-m retriever=bm25s,dense`, or a prepared sweep with +sweep=…"
-            )
         self.records: list[RunRecord] = []
         self.started = time.perf_counter()
         self.log: Log | None = None
@@ -103,7 +98,7 @@ class SweepCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         global _current
-        _current = Sweep(config)
+        _current = Sweep(config) if axes_of(config) else None
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         global _current
