@@ -1,4 +1,4 @@
-"""What a user who made a mistake sees: one line with cause and remedy, exit code 1, no traceback."""
+"""What a user who made a mistake sees: one line with cause and remedy, exit code 1."""
 
 from __future__ import annotations
 
