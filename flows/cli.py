@@ -23,6 +23,7 @@ for _name, _value in {
     "HF_HUB_OFFLINE": "1",
     "HYDRA_FULL_ERROR": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
@@ -153,8 +154,10 @@ def groups() -> dict[str, dict[str, str]]:
 
 def help_page(about: str, config: str) -> str:
     """What `--help` prints."""
-    out = [about.strip(), "", "Groups (GROUP=CHOICE; +sweep=CHOICE for sweeps):", ""]
+    out = [about.strip()]
     defaults = _defaults(config)
+    if config == "config" or defaults:
+        out += ["", "Groups (GROUP=CHOICE; +sweep=CHOICE for sweeps):", ""]
     for group, choices in groups().items():
         if config != "config" and group not in defaults:
             continue
@@ -166,6 +169,8 @@ def help_page(about: str, config: str) -> str:
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
     settings = re.sub(r"(?ms)^(defaults|hydra):.*?(?=^\S|\Z)", "", text)
     out += [f"    {line}" for line in settings.splitlines() if line and not line.startswith("#")]
+    if not defaults:  # the file stands on config.yaml
+        out += ["", "And all of `python -m flows.experiment --help`: outputs=, tracking.uri= …"]
     out += [
         "",
         "  -m sweeps over comma-separated values, --cfg job prints the config, -v tracebacks.",

@@ -1,7 +1,7 @@
 """Start the MLflow UI on the store of `tracking.uri`.
 
 python -m flows.dashboard              http://127.0.0.1:5000
-python -m flows.dashboard +port=5001
+python -m flows.dashboard port=5001
 """
 
 from __future__ import annotations
@@ -23,22 +23,29 @@ def main(config: DictConfig) -> None:
     from components.errors import ClaimflowError
     from flows.tracking import connect
 
-    uri, port = config.tracking.uri, int(config.get("port", 5000))
+    uri, port = config.tracking.uri, config.port
     if not uri:
         raise ClaimflowError("No store to show: give tracking=mlflow or tracking.uri=…")
+    if uri.startswith(("http://", "https://")):
+        raise ClaimflowError(f"{uri} is a server and has its own page: open it in a browser.")
+    if not isinstance(port, int) or not 0 < port < 65536:
+        raise ClaimflowError(f"port={port} is none: give a number from 1 to 65535.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError as error:
+        except PermissionError as error:
             raise ClaimflowError(
-                f"Port {port} is in use. Give another: +port={port + 1}"
+                f"Port {port} needs rights you lack: give one from 1024."
             ) from error
+        except OSError as error:
+            raise ClaimflowError(f"Port {port} is in use. Give another: port={port + 1}") from error
     connect(config)  # an empty store is set up first, so that the page opens on a fresh clone
     print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # no helpers for judges and such
     server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", *server, "--backend-store-uri", uri])
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, "dashboard")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 
 from components.errors import ClaimflowError
+from components.files import write_whole
 from flows.record import RunRecord, StageReport, new_record, save
 
 if TYPE_CHECKING:
@@ -42,13 +43,19 @@ class Log:
         if keep:
             self.folder.mkdir(parents=True)
             self._alive = alive(self.folder)
-            text = OmegaConf.to_yaml(config, resolve=True)
-            (self.folder / "config.yaml").write_text(text, encoding="utf-8")
+            self.keep_config(OmegaConf.to_container(config, resolve=True))
             save(self.record, self.folder)
 
     def __getstate__(self) -> dict[str, Any]:
         # Prefect pickles a flow with its tasks for other processes; no task uses the log.
         return {}
+
+    def keep_config(self, config: Any) -> None:
+        """Write the resolved config into the run's folder."""
+        from omegaconf import OmegaConf
+
+        text = OmegaConf.to_yaml(OmegaConf.create(config))
+        write_whole(self.folder / "config.yaml", text.encode())
 
     def __enter__(self) -> Log:
         if self.keep:
@@ -59,27 +66,31 @@ class Log:
         if not self.keep:
             return
         self.record.ended = datetime.datetime.now(datetime.UTC).isoformat()
-        self.record.status = "failed" if error else "finished"
+        self.record.status = "finished"
         if error:
-            text = " ".join(str(error).split())
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self.record.status = "killed" if interrupted else "failed"
+            text = " ".join(str(error).split()) or "interrupted"
             self.record.error = (
                 text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
             )
         save(self.record, self.folder)
-        self._alive.release()
-        if not isinstance(error, KeyboardInterrupt):
+        if self.record.status != "killed":  # who presses Ctrl-C doesn't want to wait
             from flows.tracking import track
 
             self.record.mlflow_run_id = track(self.folder, self.config)
+        self._alive.release()
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage and take its peak memory."""
+        """Time a stage and take its peak memory, also when it fails."""
         reset_peak()
         start = time.perf_counter()
-        yield
-        self.record.seconds[name] = round(time.perf_counter() - start, 3)
-        self.record.peak_mb[name] = peak_mb()
+        try:
+            yield
+        finally:
+            self.record.seconds[name] = round(time.perf_counter() - start, 3)
+            self.record.peak_mb[name] = peak_mb()
 
     def line(self, report: StageReport) -> None:
         """One line for a stage: what, how many, how long, how many from cache."""
@@ -112,19 +123,37 @@ def say(text: str) -> None:
 
 def reset_peak() -> None:
     """Begin a new measurement of peak memory, where the system can (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+    for pid in _processes():
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_mb() -> float:
-    """Peak resident memory of this process since `reset_peak`, in MiB."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return round(int(line.split()[1]) / 1024, 1)
-    except OSError:
-        pass
+    """Peak resident memory since `reset_peak`, in MiB: the sum of the peaks of this process and
+    of its worker processes on this machine (runner=processes, a local Dask cluster).
+
+    Pages that processes share count for each. Elsewhere than on Linux: of this process alone,
+    since it started. Workers of a Dask cluster given by address are not counted.
+    """
+    peaks = [_peak_kb(pid) for pid in _processes()]
+    if any(peaks):
+        return round(sum(peaks) / 1024, 1)
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
+
+
+def _processes() -> list[int]:
+    import psutil
+
+    own = psutil.Process()
+    return [own.pid, *(child.pid for child in own.children(recursive=True))]
+
+
+def _peak_kb(pid: int) -> int:
+    with contextlib.suppress(OSError):  # it has ended
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0

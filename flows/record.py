@@ -12,6 +12,7 @@ outputs/ID/
 from __future__ import annotations
 
 import datetime
+import getpass
 import importlib.metadata
 import os
 import platform
@@ -48,6 +49,7 @@ class StageReport(Record, omit_defaults=False):
     cached: int
     failed: int
     seconds: float
+    identity: str = ""  # digest of parameters, code and model files behind the stage
 
 
 class RunRecord(Record, omit_defaults=False):
@@ -57,7 +59,7 @@ class RunRecord(Record, omit_defaults=False):
     name: str
     axes: dict[str, str] = {}
     choices: dict[str, str] = {}  # Hydra group to choice
-    status: str = "running"  # running, finished, failed
+    status: str = "running"  # running, finished, failed, killed
     error: str | None = None
     parent: str | None = None  # id of the sweep's record
     children: list[str] = []  # of a sweep: ids of its points
@@ -71,10 +73,10 @@ class RunRecord(Record, omit_defaults=False):
     stages: list[StageReport] = []
     counts: dict[str, int] = {}  # claims, documents, dropped ones by reason, failed cases
     notes: list[str] = []
-    datasets: list[dict[str, str]] = []  # name, split, digest, source
+    datasets: list[dict[str, str]] = []  # name, split, digest, source, context
     environment: dict[str, Any] = {}
     predictions_digest: str | None = None
-    mlflow_run_id: str | None = None
+    mlflow_run_id: str | None = None  # for `out=`; the folder keeps it in .mlflow.json
 
 
 def new_record(name: str, axes: dict[str, str], parent: str | None = None) -> RunRecord:
@@ -120,8 +122,16 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
+        "user": _user(),
         "versions": versions,
     }
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return ""
 
 
 def _git(*words: str) -> str | None:

@@ -14,13 +14,13 @@ from prefect import tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from components.cache import open_cache
+from components.cache import key_of, open_cache
 from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
-from components.step import Context, TrainedStep
+from components.step import Context, TrainedStep, identity
 from flows.build import build, scorer_configs, step_configs
 from flows.record import StageReport
 
@@ -116,6 +116,7 @@ def prepare(config: DictConfig, log: Log) -> Data:
         for bad in dataset.bad:
             log.note(f"skipped {bad}")
         gold, train_digest = cache.put(encode(claims)), cache.put(encode(train))
+        documents = key_of(sorted({r.fields["documents"] for r in refs if not r.error}))
     log.record.counts["claims"] = len(claims)
     log.record.counts["train_claims"] = len(train)
     log.record.datasets = [
@@ -123,11 +124,12 @@ def prepare(config: DictConfig, log: Log) -> Data:
             "name": dataset.name,
             "split": split,
             "digest": digest,
-            "source": str(dataset.path),
+            "source": str(dataset.folder),
             "context": context,
         }
         for split, digest, context in (
             (dataset.split, gold, "evaluation"),
+            ("documents", documents, "evaluation"),
             (dataset.train_split, train_digest, "training"),
         )
         if split
@@ -187,6 +189,7 @@ def run_stage(
         cached=sum(1 for r in finished if not r.error and r.trace and r.trace[-1].cached),
         failed=sum(1 for ref in finished if ref.error),
         seconds=round(time.perf_counter() - start, 3),
+        identity=key_of(identity(step)),
     )
     return finished, report
 
@@ -215,6 +218,7 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
                 cached=len(refs) if hit else 0,
                 failed=0,
                 seconds=round(time.perf_counter() - start, 3),
+                identity=key_of(identity(build(scorer))),
             )
         )
     return scores

@@ -2,113 +2,214 @@
 
 Logging reads nothing but the folder, so it can be done later, on another machine, or again: when
 the tracker can't be reached the run stays whole on disk and `python -m flows.track` logs it.
+What belongs to the tracker stands in one file of the folder, `.mlflow.json`.
 """
 
 from __future__ import annotations
 
 import datetime
-import math
+import functools
+import json
 import os
-from collections.abc import Iterator
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
 
+from components.errors import ClaimflowError
 from components.files import digest, write_whole
-from components.records import decode, encode
-from flows.log import alive, say
-from flows.record import RunRecord, save
+from components.records import Record, decode, encode
+from flows.log import say
+from flows.record import RunRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from omegaconf import DictConfig
 
-PARAM_LIMIT = 6000  # characters; MLflow cuts longer values without a word
-BATCH = 100  # parameters a call
-LOGGED = "logged.json"  # marks a folder that a tracker has whole: its URI and the run's id
+# MLflow's limits. Beyond them it cuts a value with a mere warning, or refuses the whole batch.
+KEY_LIMIT = 250  # characters of a parameter's, metric's or tag's name
+PARAM_LIMIT = 6000  # characters of a value
+TAG_LIMIT = 8000
+BATCH = {"params": 100, "tags": 100, "metrics": 1000}  # items a call
+BATCH_BYTES = 900_000  # a call, as JSON
+
+STATE = ".mlflow.json"
+
+
+class Tracked(Record):
+    """Which MLflow run a folder is, and whether it was logged whole."""
+
+    uri: str
+    run_id: str
+    whole: bool = False
 
 
 def track(folder: Path, config: DictConfig) -> str | None:
     """Log the run in `folder` and return its MLflow id; None when there is no tracker, or when it
     can't be reached (then that is said, and the run waits for `python -m flows.track`)."""
+    return _safely(log_folder, folder, config)
+
+
+def open_parent(folder: Path, config: DictConfig) -> str | None:
+    """Begin the MLflow run of a sweep, so that it shows while its points run; its MLflow id."""
+
+    def begin(folder: Path, config: DictConfig) -> str:
+        return _begin(*connect(config), folder, str(config.tracking.uri))
+
+    return _safely(begin, folder, config)
+
+
+def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:
     if not config.tracking.uri:
         return None
     try:
-        return log_folder(folder, config)
+        return str(do(folder, config))
     except Exception as error:  # whatever a tracker does must not cost the run
-        reason = " ".join(str(error).split())[:200]
+        reason = str(error)
+        if not isinstance(error, ClaimflowError):
+            reason = f"Tracker {config.tracking.uri}: {type(error).__name__}: {reason[:200]}"
         say(
-            f"  tracker {config.tracking.uri} failed ({type(error).__name__}: {reason}). "
-            f"The run is whole in {folder}; log it later with `python -m flows.track`."
+            f"  {' '.join(reason.split())} The run is kept in {folder}: "
+            "`python -m flows.track` logs it later."
         )
         return None
 
 
-def open_parent(folder: Path, config: DictConfig) -> None:
-    """Begin the MLflow run of a sweep, so that its points can name it while they run."""
-    if not config.tracking.uri:
-        return
-    try:
-        record = read_record(folder)
-        client, experiment = connect(config)
-        _begin(client, experiment, record, folder, None)
-    except Exception as error:
-        say(f"  tracker {config.tracking.uri} failed ({type(error).__name__}); going on without.")
-
-
 def log_folder(folder: Path, config: DictConfig) -> str:
     """Log a run folder, whole. Logging it again completes the same MLflow run."""
-    from mlflow.entities import Metric, Param
+    from mlflow.entities import Metric, Param, RunTag
 
     record = read_record(folder)
     client, experiment = connect(config)
-    parent = _parent_id(record, folder)
-    run_id = _begin(client, experiment, record, folder, parent)
-    known = client.get_run(run_id).data.params
-    params = [Param(k, v) for k, v in parameters(folder, record) if k not in known]
-    for at in range(0, len(params), BATCH):
-        client.log_batch(run_id, params=params[at : at + BATCH])
-    now = int(datetime.datetime.now().timestamp() * 1000)
-    metrics = [Metric(k, v, now, 0) for k, v in metrics_of(record) if math.isfinite(v)]
-    for at in range(0, len(metrics), 1000):
-        client.log_batch(run_id, metrics=metrics[at : at + 1000])
-    _log_inputs(client, run_id, record)
-    client.log_artifacts(run_id, str(folder))
-    rows = folder / "per_claim.jsonl"
-    if rows.exists() and rows.stat().st_size:
-        import pandas
+    uri = str(config.tracking.uri)
+    run_id = _begin(client, experiment, folder, uri)
+    known = client.get_run(run_id)
 
-        table = pandas.read_json(rows, lines=True, dtype={"id": str})
-        if "per_claim.json" not in {a.path for a in client.list_artifacts(run_id)}:
-            client.log_table(run_id, table, "per_claim.json")
+    names: dict[str, str] = {}
+    params, changed = [], []
+    for key, value in _named(parameters(folder, record), names):
+        before = known.data.params.get(key)
+        if before is None:
+            params.append(Param(key, value))
+        elif before != value:  # MLflow holds on to the first value
+            changed.append(f"{key}: {before} is kept, now {value}")
+    ended = _milliseconds(record.ended) if record.ended else _last_write(folder)
+    metrics = [Metric(k, v, ended, 0) for k, v in _named(metrics_of(record), names)]
+    tags = _tags(folder, record)
+    if changed:
+        tags["parameters_changed"] = "\n".join(changed)
+        say(f"  MLflow run {run_id} has other parameters: {'; '.join(changed)[:300]}")
+    for kind, items in (
+        ("params", params),
+        ("metrics", metrics),
+        ("tags", [RunTag(key, shortened(value)) for key, value in tags.items()]),
+    ):
+        for part in _batches(items, BATCH[kind]):
+            client.log_batch(run_id, **{kind: part})
+    if not known.inputs.dataset_inputs:
+        _log_inputs(client, run_id, record)
+    _log_files(client, run_id, folder, names)
     status = {"finished": "FINISHED", "failed": "FAILED"}.get(record.status, "KILLED")
-    client.set_terminated(run_id, status, end_time=_milliseconds(record.ended))
-    write_whole(folder / LOGGED, encode({"uri": str(config.tracking.uri), "run_id": run_id}))
+    client.set_terminated(run_id, status, end_time=ended)
+    _save(Tracked(uri=uri, run_id=run_id, whole=True), folder)
     return run_id
 
 
-def connect(config: DictConfig) -> tuple[MlflowClient, str]:
-    """(client, experiment id). A new sqlite store is set up by one process at a time."""
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    from mlflow import MlflowClient
+# The tracker
 
-    uri, name = str(config.tracking.uri), str(config.tracking.experiment)
+
+def connect(config: DictConfig) -> tuple[MlflowClient, str]:
+    """(client, experiment id). Raises ClaimflowError when no server answers at the URI."""
+    tracking = config.tracking
+    return _connect(str(tracking.uri), str(tracking.experiment), str(tracking.artifacts))
+
+
+@functools.lru_cache(maxsize=8)
+def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     if not uri.startswith("sqlite:///"):
+        if uri.startswith(("http://", "https://")):
+            _answers(uri)
+        from mlflow import MlflowClient
+
         client = MlflowClient(uri)
         return client, _experiment(client, name, None)
     database = Path(uri.removeprefix("sqlite:///"))
     database.parent.mkdir(parents=True, exist_ok=True)
+    # A new store is set up by one process at a time: MLflow's migrations don't wait for another.
     with filelock.FileLock(f"{database}.lock"):
+        from mlflow import MlflowClient
+
         client = MlflowClient(uri)
-        artifacts = Path(config.tracking.artifacts).absolute().as_uri()
-        return client, _experiment(client, name, artifacts)
+        return client, _experiment(client, name, Path(artifacts).absolute().as_uri())
+
+
+def _answers(uri: str) -> None:
+    """Ask a server for a sign of life, for a few seconds at most: MLflow's own time-outs are
+    minutes, for the sake of large files."""
+    import requests
+
+    try:
+        requests.get(f"{uri.rstrip('/')}/health", timeout=4)
+    except requests.RequestException as error:
+        raise ClaimflowError(f"No tracking server answers at {uri}.") from error
 
 
 def _experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:
+    from mlflow.exceptions import MlflowException
+
     found = client.get_experiment_by_name(name)
-    return str(found.experiment_id if found else client.create_experiment(name, artifacts))
+    if not found:
+        try:
+            return str(client.create_experiment(name, artifacts))
+        except MlflowException:  # another process was quicker
+            found = client.get_experiment_by_name(name)
+            if not found:
+                raise
+    return str(found.experiment_id)
+
+
+def _begin(client: MlflowClient, experiment: str, folder: Path, uri: str) -> str:
+    """The MLflow run of a folder: the one begun before in this tracker, or a new one, below that
+    of the sweep."""
+    record = read_record(folder)
+    above = folder.parent / (record.parent or "")
+    parent = None
+    if record.parent and (above / "run.json").exists():
+        parent = _begin(client, experiment, above, uri)
+    with filelock.FileLock(folder / ".mlflow.lock"):
+        state = tracked(folder)
+        if state and state.uri == uri and _has(client, state.run_id):
+            return state.run_id
+        tags = {"claimflow.id": record.id, "mlflow.user": record.environment.get("user", "")}
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        run = client.create_run(
+            experiment,
+            start_time=_milliseconds(record.started),
+            tags=tags,
+            run_name=shortened(record.name, KEY_LIMIT),
+        )
+        _save(Tracked(uri=uri, run_id=run.info.run_id), folder)
+    return str(run.info.run_id)
+
+
+def _has(client: MlflowClient, run_id: str) -> bool:
+    from mlflow.exceptions import MlflowException
+    from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
+
+    try:
+        return bool(client.get_run(run_id).info.lifecycle_stage == "active")
+    except MlflowException as error:
+        if error.error_code == ErrorCode.Name(RESOURCE_DOES_NOT_EXIST):
+            return False  # the store was deleted since
+        raise
+
+
+# What is logged
 
 
 def read_record(folder: Path) -> RunRecord:
@@ -118,18 +219,31 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
-    """Every choice, swept axis and config value. A value too long for MLflow is replaced by its
-    digest and where to read it."""
+    """Every config value by its dotted key, every group's choice by the group's name, swept axes
+    among both, and the versions of packages.
+
+    A value too long for MLflow is replaced by its digest and where to read it.
+    """
     import yaml
 
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     values = dict(_flat("", config))
-    values.update({f"choice.{group}": choice for group, choice in record.choices.items()})
-    values.update({f"axis.{axis}": value for axis, value in record.axes.items()})
+    for axis, value in record.axes.items():
+        values.setdefault(axis, value)
+    values.update(record.choices)  # a group's own key is free, or says {} for the choice `none`
+    if record.children:
+        values.update(record.axes)
+    for package, version in record.environment.get("versions", {}).items():
+        values[f"version.{package}"] = version
+    for key in ("python", "platform", "cores"):
+        values[f"machine.{key}"] = record.environment.get(key)
     for key, value in values.items():
         text = str(value)
         if len(text) > PARAM_LIMIT:
-            text = f"{len(text)} characters, digest {digest(text.encode())}: see config.yaml"
+            text = (
+                f"{len(text)} characters, digest {digest(text.encode())}: "
+                "whole in config.yaml or run.json below Artifacts"
+            )
         yield key, text
 
 
@@ -142,83 +256,159 @@ def _flat(prefix: str, node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
-    """Measures with the ends of their intervals, seconds and peak memory by stage, tokens …"""
+    """Measures with the ends of their intervals, seconds and peak memory by stage, tokens …
+
+    Those of a sweep are its best point's, as `best.NAME`: a chart of all runs shows none twice.
+    """
+    best = "best." if record.children else ""
     for name, measure in record.measures.items():
-        yield name, measure.value
+        yield best + name, measure.value
         if measure.low is not None and measure.high is not None:
-            yield f"{name}_low", measure.low
-            yield f"{name}_high", measure.high
+            yield f"{best}{name}_low", measure.low
+            yield f"{best}{name}_high", measure.high
     for group in ("seconds", "peak_mb", "tokens", "cache", "counts"):
         for name, value in getattr(record, group).items():
             yield f"{group}.{name}", float(value)
     yield "seconds.total", round(sum(record.seconds.values()), 3)
 
 
-def _begin(
-    client: MlflowClient, experiment: str, record: RunRecord, folder: Path, parent: str | None
-) -> str:
-    """The MLflow run of a record: the one begun before, or a new one."""
-    if record.mlflow_run_id:
-        return record.mlflow_run_id
+def _tags(folder: Path, record: RunRecord) -> dict[str, str]:
+    """What the runs page shows beside parameters and measures; the report as description."""
+    report = folder / "report.md"
     tags = {
-        "claimflow.id": record.id,
-        "mlflow.source.name": "flows.experiment",
-        "mlflow.source.git.commit": str(record.environment.get("git_commit")),
         "git_dirty": str(record.environment.get("git_dirty")),
-        **{f"version.{k}": v for k, v in record.environment.get("versions", {}).items()},
+        "mlflow.source.name": "flows.experiment",
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": str(record.environment.get("git_commit")),
+        "mlflow.note.content": report.read_text(encoding="utf-8") if report.exists() else "",
     }
-    if parent:
-        tags["mlflow.parentRunId"] = parent
-    run = client.create_run(
-        experiment, start_time=_milliseconds(record.started), tags=tags, run_name=record.name
-    )
-    record.mlflow_run_id = run.info.run_id
-    save(record, folder)
-    return str(run.info.run_id)
-
-
-def _parent_id(record: RunRecord, folder: Path) -> str | None:
-    if record.parent and (folder.parent / record.parent / "run.json").exists():
-        return read_record(folder.parent / record.parent).mlflow_run_id
-    return None
+    if record.axes:
+        tags["axes"] = ", ".join(record.axes)
+    if record.error:
+        tags["error"] = record.error
+        tags["mlflow.note.content"] += f"\n**{record.status}:** {record.error}\n"
+    return tags
 
 
 def _log_inputs(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    if client.get_run(run_id).inputs.dataset_inputs:
-        return
-    client.log_inputs(
-        run_id,
-        [
-            DatasetInput(
-                Dataset(
-                    name=f"{data['name']} {data['split']}",
-                    digest=data["digest"],
-                    source_type="local",
-                    source=data["source"],
-                ),
-                [InputTag("mlflow.data.context", data["context"])],
-            )
-            for data in record.datasets
-        ],
-    )
+    inputs = [
+        DatasetInput(
+            Dataset(
+                name=f"{data['name']} {data['split']}",
+                digest=data["digest"],
+                source_type="local",
+                source=data["source"],
+            ),
+            [InputTag("mlflow.data.context", data["context"])],
+        )
+        for data in record.datasets
+    ]
+    if inputs:
+        client.log_inputs(run_id, inputs)
+
+
+def _log_files(client: MlflowClient, run_id: str, folder: Path, names: dict[str, str]) -> None:
+    """The files of the folder as artifacts, and the table of claims as one that the UI shows."""
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in below.parts):
+            where = below.parent.as_posix()
+            client.log_artifact(run_id, str(path), where if where != "." else None)
+    if names:
+        client.log_dict(run_id, names, "mlflow_names.json")
+    rows = folder / "per_claim.jsonl"
+    # `log_table` adds to a table that is there, so one of an earlier attempt must not be.
+    there = {artifact.path for artifact in client.list_artifacts(run_id)}
+    if rows.exists() and rows.stat().st_size and "per_claim.json" not in there:
+        import pandas
+
+        table = pandas.read_json(rows, lines=True, dtype={"id": str})
+        client.log_table(run_id, table, "per_claim.json")
+
+
+# Limits
+
+
+def key_of(name: str) -> str:
+    """`name` as MLflow takes it: nDCG@10 is nDCG_at_10, a long one ends in its digest."""
+    words = {"@": "_at_", "+": "_plus_", "%": "_percent_"}
+    key = re.sub(r"[^\w/.\- :]", lambda found: words.get(found[0], "_"), name)
+    if not key or posixpath.normpath(key) != key or key.startswith(("/", ".")):
+        key = "_" + key.replace("/", "_")  # MLflow takes names for paths
+    if len(key) > KEY_LIMIT:
+        key = f"{key[: KEY_LIMIT - 33]}-{digest(name.encode())}"
+    return key
+
+
+def _named(pairs: Iterable[tuple[str, Any]], names: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """The pairs under names that MLflow takes, each used once; `names` gets those that differ."""
+    used: set[str] = set()
+    for name, value in pairs:
+        key = key_of(name)
+        if key in used:
+            key = f"{key[: KEY_LIMIT - 33]}-{digest(name.encode())}"
+        used.add(key)
+        if key != name:
+            names[key] = name
+        yield key, value
+
+
+def shortened(text: str, limit: int = TAG_LIMIT) -> str:
+    """`text`, or as much of it as fits with a word on how much is missing."""
+    if len(text) <= limit:
+        return text
+    end = f" … ({len(text)} characters, the whole is below Artifacts)"
+    return text[: limit - len(end)] + end
+
+
+def _batches(items: list[Any], most: int) -> Iterator[list[Any]]:
+    """Parts of `items` that one call may carry: by number and by size."""
+    part: list[Any] = []
+    size = 0
+    for item in items:
+        bytes_ = len(json.dumps([item.key, item.value])) + 100
+        if part and (len(part) == most or size + bytes_ > BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += bytes_
+    if part:
+        yield part
+
+
+# Folders
+
+
+def tracked(folder: Path) -> Tracked | None:
+    """The MLflow run that a folder was begun as."""
+    try:
+        state: Tracked = decode((folder / STATE).read_bytes(), Tracked)
+    except FileNotFoundError:
+        return None
+    return state
+
+
+def _save(state: Tracked, folder: Path) -> None:
+    write_whole(folder / STATE, encode(state))
+
+
+def waiting(outputs: Path, uri: str | None = None) -> list[Path]:
+    """Run folders that no tracker has whole (with `uri`: that this one hasn't), sweeps first."""
+    found: list[tuple[bool, str, Path]] = []
+    for path in sorted(outputs.glob("*/run.json")):
+        folder = path.parent
+        state = tracked(folder)
+        if not (state and state.whole and uri in (None, state.uri)):
+            found.append((read_record(folder).parent is not None, folder.name, folder))
+    return [folder for _, _, folder in sorted(found)]
 
 
 def _milliseconds(time: str) -> int:
     return int(datetime.datetime.fromisoformat(time).timestamp() * 1000)
 
 
-def unlogged(outputs: Path) -> list[Path]:
-    """Run folders that no tracker has whole and no process works on: parents first, by age."""
-    folders = [p.parent for p in sorted(outputs.glob("*/run.json"))]
-    waiting = [f for f in folders if not (f / LOGGED).exists() and not _running(f)]
-    return sorted(waiting, key=lambda f: (read_record(f).parent is not None, f.name))
-
-
-def _running(folder: Path) -> bool:
-    try:
-        alive(folder).release()
-        return False
-    except filelock.Timeout:
-        return True
+def _last_write(folder: Path) -> int:
+    """When a process that was killed last wrote into its folder."""
+    return int(max(path.stat().st_mtime for path in folder.rglob("*")) * 1000)
