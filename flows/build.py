@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from typing import Any
 
+import msgspec
 from hydra.errors import InstantiationException
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ClaimflowError
@@ -14,6 +17,7 @@ from components.step import Step
 
 def build(config: Any) -> Any:
     """The object that a config node with `_target_` describes."""
+    check_types(config)
     try:
         return instantiate(config, _convert_="all")
     except InstantiationException as error:
@@ -23,6 +27,23 @@ def build(config: Any) -> Any:
         reason = str(cause or error).splitlines()[0]
         name = config.get("_target_", "?")
         raise ClaimflowError(f"Can't set up {name}: {reason}") from error
+
+
+def check_types(config: Any) -> None:
+    """Raise for a parameter that is not of its type: Hydra takes any value."""
+    try:
+        target = get_class(config["_target_"])
+    except ImportError as error:
+        raise ClaimflowError(str(error).splitlines()[0]) from error
+    hints = typing.get_type_hints(target) if dataclasses.is_dataclass(target) else {}
+    for name, value in config.items():
+        hint = hints.get(name)
+        if not set(typing.get_args(hint) or (hint,)) <= {int, float, bool, str, type(None)}:
+            continue
+        try:
+            msgspec.convert(value, hint)
+        except msgspec.ValidationError as error:
+            raise ClaimflowError(f"{target.__name__}: {name}={value!r}: {error}.") from None
 
 
 def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
@@ -45,3 +66,11 @@ def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
 def build_steps(config: DictConfig) -> dict[str, Step]:
     """The steps of a run by name, in order."""
     return {name: build(node) for name, node in step_configs(config).items()}
+
+
+def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
+    """The scorers of a run by name: `config.scorer` holds one, or a mapping of several."""
+    node: Any = OmegaConf.to_container(config.scorer, resolve=True)
+    if "_target_" in node:
+        return {str(node["_target_"]).rpartition(".")[2].lower(): node}
+    return {name: part for name, part in node.items() if part}

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+
+from flows.cli import plain
 
 AGES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -69,15 +70,4 @@ def number(text: str, units: dict[str, int], what: str) -> float:
 
 
 if __name__ == "__main__":
-    from components.errors import ClaimflowError
-
-    if {"-h", "--help"} & set(sys.argv):
-        print((__doc__ or "").strip())
-    else:
-        try:
-            main([word for word in sys.argv[1:] if word != "-v"])
-        except ClaimflowError as error:
-            if "-v" in sys.argv:
-                raise
-            print(f"error: {error}", file=sys.stderr)
-            sys.exit(1)
+    plain(main)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Before any of these packages is imported: no telemetry, no look-ups on a hub, one BLAS thread a
 # worker (two workers share the cores).
 for _name, _value in {
+    "DASK_LOGGING__DISTRIBUTED": "error",
     "DO_NOT_TRACK": "true",
     "DVC_NO_ANALYTICS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -33,44 +34,59 @@ for _name, _value in {
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
 
-def entry(main: Callable[..., None], config: str = "config") -> None:
-    """Run `main(cfg)` as `python -m flows.NAME key=value …`.
+def entry(main: Callable[..., object], config: str = "config") -> None:
+    """Run `main(cfg)` as `python -m flows.NAME key=value …`, the config composed by Hydra.
 
     `params=FILE` takes the whole config from a file instead (params.yaml of DVC); then KEY=VALUE
-    changes values in it. `--help` lists groups and choices. A ClaimflowError or a mistake in the
-    config is one line on stderr and exit code 1; `-v` shows where it came from.
+    changes values in it. `--help` lists groups and choices.
     """
-    verbose = "-v" in sys.argv
-    if verbose:
-        sys.argv.remove("-v")
-    if {"--help", "-h"} & set(sys.argv[1:]):
-        print(help_page(sys.modules[main.__module__].__doc__ or "", config))
-        return
-    from components.errors import ClaimflowError
-    from flows.resolvers import register
 
-    register()
-    failed: list[ClaimflowError] = []
+    def run(words: list[str]) -> None:
+        from components.errors import ClaimflowError
+        from flows.resolvers import register
 
-    @functools.wraps(main)
-    def guarded(config: DictConfig) -> object:
-        # Hydra prints a line of its own about what escapes a job: keep ours from it.
-        try:
-            return main(config)
-        except ClaimflowError as error:
-            failed.append(error)
-            return None
+        register()
+        if file := next((w for w in words if w.startswith("params=")), None):
+            words.remove(file)
+            main(from_file(Path(file.removeprefix("params=")), words))
+            return
+        import hydra
 
-    try:
-        if file := next((w for w in sys.argv[1:] if w.startswith("params=")), None):
-            sys.argv.remove(file)
-            main(from_file(Path(file.removeprefix("params=")), sys.argv[1:]))
-        else:
-            import hydra
+        failed: list[ClaimflowError] = []
 
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        @functools.wraps(main)
+        def guarded(config: DictConfig) -> object:
+            # Hydra prints a line of its own about what escapes a job: keep ours from it.
+            try:
+                return main(config)
+            except ClaimflowError as error:
+                failed.append(error)
+                return None
+
+        if "-m" in words:  # argparse takes it only before the settings
+            words.remove("-m")
+            words.insert(0, "-m")
+        sys.argv[1:] = words
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
         if failed:
             raise failed[0]
+
+    plain(run, lambda: help_page(_doc(main), config))
+
+
+def plain(main: Callable[[list[str]], None], page: Callable[[], str] | None = None) -> None:
+    """Run `main(words)` of a flow: `--help` prints its page; a ClaimflowError or a mistake in the
+    config is one line on stderr and exit code 1; `-v` shows where it came from."""
+    words = sys.argv[1:]
+    if {"--help", "-h"} & set(words):
+        print(page() if page else _doc(main))
+        return
+    verbose = "-v" in words
+    words = [word for word in words if word != "-v"]
+    from components.errors import ClaimflowError
+
+    try:
+        main(words)
     except ClaimflowError as error:
         _leave(str(error), verbose)
     except KeyboardInterrupt:
@@ -80,6 +96,10 @@ def entry(main: Callable[..., None], config: str = "config") -> None:
         if message is None:
             raise
         _leave(message, verbose)
+
+
+def _doc(main: Callable[..., object]) -> str:
+    return (sys.modules[main.__module__].__doc__ or "").strip()
 
 
 def from_file(path: Path, changes: list[str]) -> DictConfig:
@@ -134,8 +154,10 @@ def groups() -> dict[str, dict[str, str]]:
 
 def help_page(about: str, config: str) -> str:
     """What `--help` prints."""
-    out = [about.strip(), "", "Groups (GROUP=CHOICE; +sweep=CHOICE for sweeps):", ""]
+    out = [about.strip()]
     defaults = _defaults(config)
+    if config == "config" or defaults:
+        out += ["", "Groups (GROUP=CHOICE; +sweep=CHOICE for sweeps):", ""]
     for group, choices in groups().items():
         if config != "config" and group not in defaults:
             continue
@@ -147,6 +169,8 @@ def help_page(about: str, config: str) -> str:
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
     settings = re.sub(r"(?ms)^(defaults|hydra):.*?(?=^\S|\Z)", "", text)
     out += [f"    {line}" for line in settings.splitlines() if line and not line.startswith("#")]
+    if not defaults:  # the file stands on config.yaml
+        out += ["", "And all of `python -m flows.experiment --help`: outputs=, tracking.uri= …"]
     out += [
         "",
         "  -m sweeps over comma-separated values, --cfg job prints the config, -v tracebacks.",
@@ -164,6 +188,8 @@ def _defaults(config: str) -> dict[str, str]:
 
 def config_mistake(error: BaseException) -> str | None:
     """One line for an error of Hydra or OmegaConf that a user made, else None."""
+    if "hydra" not in sys.modules:
+        return None
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 

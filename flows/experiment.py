@@ -42,7 +42,12 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     from flows.runners import task_runner
     from flows.stages import evaluate, predict, prepare
 
-    with log or Log(config) as log:
+    if log is None:
+        check(config)  # a run that can't start leaves nothing behind
+        log = Log(config)
+    with log:
+        if log.record.parent:
+            check(config)  # a point of a sweep that can't start is kept as failed
 
         @flow(name="experiment", flow_run_name=log.record.name.replace("{", "("))
         def experiment() -> None:
@@ -53,6 +58,18 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
 
         experiment.with_options(task_runner=task_runner(config.runner))()
     return log.record
+
+
+def check(config: DictConfig) -> None:
+    """Raise what is missing or misspelt before any work is done."""
+    from flows.build import build, build_steps, scorer_configs
+    from flows.runners import task_runner
+
+    build(config.dataset).claims()
+    build_steps(config)
+    for node in scorer_configs(config).values():
+        build(node)
+    task_runner(config.runner)
 
 
 if __name__ == "__main__":

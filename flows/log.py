@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 
 from components.errors import ClaimflowError
+from components.files import write_whole
 from flows.record import RunRecord, StageReport, new_record, save
 
 if TYPE_CHECKING:
@@ -43,9 +43,19 @@ class Log:
         if keep:
             self.folder.mkdir(parents=True)
             self._alive = alive(self.folder)
-            text = OmegaConf.to_yaml(config, resolve=True)
-            (self.folder / "config.yaml").write_text(text, encoding="utf-8")
+            self.keep_config(OmegaConf.to_container(config, resolve=True))
             save(self.record, self.folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Prefect pickles a flow with its tasks for other processes; no task uses the log.
+        return {}
+
+    def keep_config(self, config: Any) -> None:
+        """Write the resolved config into the run's folder."""
+        from omegaconf import OmegaConf
+
+        text = OmegaConf.to_yaml(OmegaConf.create(config))
+        write_whole(self.folder / "config.yaml", text.encode())
 
     def __enter__(self) -> Log:
         if self.keep:
@@ -56,33 +66,31 @@ class Log:
         if not self.keep:
             return
         self.record.ended = datetime.datetime.now(datetime.UTC).isoformat()
-        self.record.status = "failed" if error else "finished"
-        interrupted = isinstance(error, KeyboardInterrupt)
-        if interrupted:
-            self.record.status, self.record.error = "killed", "Interrupted."
-        elif error:
-            text = " ".join(str(error).split())
+        self.record.status = "finished"
+        if error:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self.record.status = "killed" if interrupted else "failed"
+            text = " ".join(str(error).split()) or "interrupted"
             self.record.error = (
                 text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
             )
         save(self.record, self.folder)
-        self._alive.release()
-        if not interrupted:  # who interrupts wants the prompt back; `flows.track` logs it
+        if self.record.status != "killed":  # who presses Ctrl-C doesn't want to wait
             from flows.tracking import track
 
             self.record.mlflow_run_id = track(self.folder, self.config)
+        self._alive.release()
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage and take its peak memory: of this process and its worker processes on this
-        machine, each at its own peak, so a little more than what they took together at any time.
-        Workers of a Dask cluster elsewhere are not in it.
-        """
+        """Time a stage and take its peak memory, also when it fails."""
         reset_peak()
         start = time.perf_counter()
-        yield
-        self.record.seconds[name] = round(time.perf_counter() - start, 3)
-        self.record.peak_mb[name] = peak_mb()
+        try:
+            yield
+        finally:
+            self.record.seconds[name] = round(time.perf_counter() - start, 3)
+            self.record.peak_mb[name] = peak_mb()
 
     def line(self, report: StageReport) -> None:
         """One line for a stage: what, how many, how long, how many from cache."""
@@ -115,37 +123,37 @@ def say(text: str) -> None:
 
 def reset_peak() -> None:
     """Begin a new measurement of peak memory, where the system can (Linux)."""
-    for pid in workers():
+    for pid in _processes():
         with contextlib.suppress(OSError):
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_mb() -> float:
-    """Peak resident memory since `reset_peak` of this process and its workers, in MiB.
+    """Peak resident memory since `reset_peak`, in MiB: the sum of the peaks of this process and
+    of its worker processes on this machine (runner=processes, a local Dask cluster).
 
-    Where there is no /proc: of this process since it began.
+    Pages that processes share count for each. Elsewhere than on Linux: of this process alone,
+    since it started. Workers of a Dask cluster given by address are not counted.
     """
-    total = 0
-    for pid in workers():
-        with contextlib.suppress(OSError):  # a worker may just have ended
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    total += int(line.split()[1])
-    if total:
-        return round(total / 1024, 1)
+    peaks = [_peak_kb(pid) for pid in _processes()]
+    if any(peaks):
+        return round(sum(peaks) / 1024, 1)
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
 
 
-def workers() -> list[int]:
-    """Ids of this process and of those below it that work for it; Prefect's own server doesn't."""
+def _processes() -> list[int]:
     import psutil
 
-    found = [os.getpid()]
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "uvicorn" not in child.cmdline():
-                found.append(child.pid)
-    return found
+    own = psutil.Process()
+    return [own.pid, *(child.pid for child in own.children(recursive=True))]
+
+
+def _peak_kb(pid: int) -> int:
+    with contextlib.suppress(OSError):  # it has ended
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0

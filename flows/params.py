@@ -9,11 +9,10 @@ fails when it no longer says what conf/ says.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from components.files import ROOT, write_whole
-from flows.cli import CONF, config_mistake
+from flows.cli import CONF, plain
 
 HEADER = (
     "# Written by `python -m flows.params` from conf/: change it there, or with `dvc exp run -S`.\n"
@@ -33,20 +32,11 @@ def text(overrides: list[str]) -> str:
     return HEADER + OmegaConf.to_yaml(config)
 
 
-def main(path: Path = ROOT / "params.yaml") -> None:
+def main(words: list[str], path: Path = ROOT / "params.yaml") -> None:
     """Compose and write."""
-    write_whole(path, text(sys.argv[1:]).encode())
+    write_whole(path, text(words).encode())
     print(f"wrote {path}")
 
 
 if __name__ == "__main__":
-    if {"-h", "--help"} & set(sys.argv):
-        print((__doc__ or "").strip())
-    else:
-        try:
-            main()
-        except Exception as mistake:
-            if (line := config_mistake(mistake)) is None:
-                raise
-            print(f"error: {line}", file=sys.stderr)
-            sys.exit(1)
+    plain(main)

@@ -27,9 +27,7 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     record, folder = log.record, log.folder
     write_predictions(folder, data, refs)
     write_lines(folder / "per_claim.jsonl", scores.per_claim)
-    write_lines(
-        folder / "trace.jsonl", [{"id": r.id, "trace": r.trace, "digests": r.fields} for r in refs]
-    )
+    write_lines(folder / "trace.jsonl", [{"id": r.id, "trace": r.trace} for r in refs])
     for name, rows in scores.tables.items():
         write_lines(folder / "tables" / f"{name}.jsonl", rows)
 

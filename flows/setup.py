@@ -8,26 +8,18 @@ does all three. Doing it again costs nothing.
 
 from __future__ import annotations
 
-import sys
-
-import flows.cli  # noqa: F401  (no look-ups on a hub)
 from components.assets import lay_out
-from components.errors import ClaimflowError
 from components.files import home
+from flows.cli import plain
 
 
-def main() -> int:
-    """Print a line for each asset; the exit code."""
+def main(words: list[str]) -> None:
+    """Print a line for each asset."""
     print(f"Models and language data in {home()}:")
-    try:
-        for asset in lay_out():
-            took = f"{asset.seconds:.1f} s" if asset.seconds else "was there"
-            print(f"  {asset.name:<32} {asset.size / 1e6:>6.1f} MB  {took}", flush=True)
-    except ClaimflowError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    for asset in lay_out():
+        took = f"{asset.seconds:.1f} s" if asset.seconds else "was there"
+        print(f"  {asset.name:<32} {asset.size / 1e6:>6.1f} MB  {took}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    plain(main)

@@ -19,9 +19,9 @@ from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
-from components.score.base import Rankings, Scorer, Scores, score_once
-from components.step import Context, TrainedStep
-from flows.build import build, step_configs
+from components.score.base import Rankings, Scorer, Scores, merged, score_once
+from components.step import Context, TrainedStep, identity
+from flows.build import build, scorer_configs, step_configs
 from flows.record import StageReport
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def prepare(config: DictConfig, log: Log) -> Data:
         for bad in dataset.bad:
             log.note(f"skipped {bad}")
         gold, train_digest = cache.put(encode(claims)), cache.put(encode(train))
+        documents = key_of(sorted({r.fields["documents"] for r in refs if not r.error}))
     log.record.counts["claims"] = len(claims)
     log.record.counts["train_claims"] = len(train)
     log.record.datasets = [
@@ -123,11 +124,12 @@ def prepare(config: DictConfig, log: Log) -> Data:
             "name": dataset.name,
             "split": split,
             "digest": digest,
-            "source": str(dataset.folder.absolute()),
+            "source": str(dataset.folder),
             "context": context,
         }
         for split, digest, context in (
-            (dataset.split, key_of(gold, [r.fields.get("documents") for r in refs]), "evaluation"),
+            (dataset.split, gold, "evaluation"),
+            ("documents", documents, "evaluation"),
             (dataset.train_split, train_digest, "training"),
         )
         if split
@@ -165,7 +167,6 @@ def run_stage(
         fit(name, config, plain(scope))
     found = from_cache(step, name, refs, ctx)
     todo = [i for i, ref in enumerate(found) if ref is None]
-    hits = len(refs) - len(todo)
     if not todo:
         cached(name, len(refs))
     retry = {"retries": 3, "retry_delay_seconds": [2, 8, 30]} if step.outside else {}
@@ -185,9 +186,10 @@ def run_stage(
     report = StageReport(
         name=name,
         cases=len(refs),
-        cached=hits,
+        cached=sum(1 for r in finished if not r.error and r.trace and r.trace[-1].cached),
         failed=sum(1 for ref in finished if ref.error),
         seconds=round(time.perf_counter() - start, 3),
+        identity=key_of(identity(step)),
     )
     return finished, report
 
@@ -216,6 +218,7 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
                 cached=len(refs) if hit else 0,
                 failed=0,
                 seconds=round(time.perf_counter() - start, 3),
+                identity=key_of(identity(build(scorer))),
             )
         )
     return scores
@@ -250,29 +253,6 @@ def score(
         decode(cache.get(rankings) or b"", Rankings),
     )
     return cache.put(encode(scores)), hit
-
-
-def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
-    """The scorers of a run by name: `config.scorer` holds one, or a mapping of several."""
-    from omegaconf import OmegaConf
-
-    node: Any = OmegaConf.to_container(config.scorer, resolve=True)
-    if "_target_" in node:
-        return {str(node["_target_"]).rpartition(".")[2].lower(): node}
-    return {name: part for name, part in node.items() if part}
-
-
-def merged(scores: Scores, more: Scores) -> Scores:
-    """Scores of several scorers as one; rows of one claim are joined."""
-    rows: dict[str, dict[str, Any]] = {}
-    for row in [*scores.per_claim, *more.per_claim]:
-        rows.setdefault(str(row["id"]), {}).update(row)
-    return Scores(
-        measures={**scores.measures, **more.measures},
-        per_claim=list(rows.values()),
-        tables={**scores.tables, **more.tables},
-        notes=[*scores.notes, *more.notes],
-    )
 
 
 def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
+from omegaconf import OmegaConf
 
 from components.errors import ClaimflowError
 from flows.log import Log, say
-from flows.record import RunRecord, write_out
+from flows.record import RunRecord, save, write_out
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -33,11 +34,6 @@ class Sweep:
 
     def __init__(self, config: DictConfig) -> None:
         self.axes = axes_of(config)
-        if not self.axes:
-            raise ClaimflowError(
-                "Nothing to sweep over: name values with commas, as in "
-                "`-m retriever=bm25s,dense`, or a prepared sweep with +sweep=…"
-            )
         self.records: list[RunRecord] = []
         self.started = time.perf_counter()
         self.log: Log | None = None
@@ -46,18 +42,15 @@ class Sweep:
     def point(self, config: DictConfig) -> RunRecord:
         """Run one point; what goes wrong in it is its own affair."""
         from flows.experiment import run
-        from flows.tracking import open_parent
 
         overrides = dict(_split(text) for text in HydraConfig.get().overrides.task)
         axes = {axis: overrides[axis] for axis in self.axes if axis in overrides}
         if self.log is None:
-            parent = config.copy()
-            parent.name = _sweep_name(config, self.axes)
-            self.config, self.log = parent, Log(parent, {}, None)
-            open_parent(self.log.folder, parent)
+            self._begin(config)
         config.name = ",".join(f"{axis}={value}" for axis, value in axes.items())
         say(f"[{len(self.records) + 1}] {config.name}")
         log = Log(config, axes, self.log.record.id)
+        self._share(config, log.record)
         try:
             record = run(config, log)
         except KeyboardInterrupt:
@@ -68,6 +61,26 @@ class Sweep:
         self.records.append(record)
         return record
 
+    def _begin(self, config: DictConfig) -> None:
+        from flows.tracking import open_parent
+
+        parent = config.copy()
+        parent.name = _sweep_name(config, list(self.axes))
+        self.config, self.log = parent, Log(parent, self.axes, None)
+        self.shared: Any = OmegaConf.to_container(parent, resolve=True)
+        open_parent(self.log.folder, parent)
+
+    def _share(self, config: DictConfig, point: RunRecord) -> None:
+        """The parent keeps what all points agree on, so that it claims nothing of one point."""
+        log = self.log
+        assert log
+        other: Any = OmegaConf.to_container(config, resolve=True)
+        self.shared = common(self.shared, {**other, "name": log.record.name})
+        log.keep_config(self.shared)
+        log.record.choices = common(log.record.choices, point.choices)
+        log.record.children.append(point.id)
+        save(log.record, log.folder)
+
     def finish(self) -> None:
         """Close the parent, print the table, write `out=`."""
         from flows.publish import publish_sweep
@@ -75,7 +88,6 @@ class Sweep:
         if self.log is None or self.config is None:
             return
         with self.log:
-            self.log.record.children = [record.id for record in self.records]
             publish_sweep(self.config, self.records, self.log)
         print((self.log.folder / "report.md").read_text(encoding="utf-8"))
         hits = sum(record.cache.get("hits", 0) for record in self.records)
@@ -103,7 +115,7 @@ class SweepCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         global _current
-        _current = Sweep(config)
+        _current = Sweep(config) if axes_of(config) else None
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         global _current
@@ -112,16 +124,27 @@ class SweepCallback(Callback):
             sweep.finish()
 
 
-def axes_of(config: DictConfig) -> list[str]:
-    """The keys that a sweep varies: of the sweep file and of the command line."""
-    axes = list(config.hydra.sweeper.params or {})
+def axes_of(config: DictConfig) -> dict[str, str]:
+    """What a sweep varies and over which values: of the sweep file and of the command line."""
+    axes = {str(k): str(v) for k, v in (config.hydra.sweeper.params or {}).items()}
     for override in OverridesParser.create().parse_overrides(list(config.hydra.overrides.task)):
         key = override.key_or_group
-        if override.is_sweep_override() and key not in axes:
-            axes.append(key)
-        elif key in axes and not override.is_sweep_override():
-            axes.remove(key)  # the command line holds it at one value
+        if override.is_sweep_override():
+            axes[key] = _split(override.input_line)[1]
+        else:
+            axes.pop(key, None)  # the command line holds it at one value
     return axes
+
+
+def common(one: Any, other: Any) -> Any:
+    """What two mappings agree on, at every depth."""
+    return {
+        key: common(value, other[key]) if isinstance(value, dict) else value
+        for key, value in one.items()
+        if key in other
+        and type(value) is type(other[key])
+        and (isinstance(value, dict) or value == other[key])
+    }
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -1,9 +1,10 @@
-"""Log run folders that no tracker has yet: of runs made while it was down, and of killed ones.
+"""Log run folders that no tracker has yet: runs made while it was down, or killed.
 
-    python -m flows.track                        everything below outputs/
-    python -m flows.track tracking.uri=http://…  into that server
+    python -m flows.track                                 what waits below outputs/
+    python -m flows.track tracking.uri=http://host:5000   … into that server
+    python -m flows.track tracking.uri=… all=true         also runs that another tracker has
 
-Runs that are still going on are left alone.
+A run whose process was killed is logged as KILLED; one that still works is left alone.
 """
 
 from __future__ import annotations
@@ -18,23 +19,39 @@ if TYPE_CHECKING:
 
 
 def main(config: DictConfig) -> None:
-    """Log what waits, parents first; say of each what became of it."""
+    """Log what waits, sweeps before their points; say of each what became of it."""
+    import filelock
+
     from components.errors import ClaimflowError
-    from flows.tracking import connection, track, unlogged
+    from flows.log import alive
+    from flows.record import save
+    from flows.tracking import connect, read_record, track, waiting
 
     if not config.tracking.uri:
         raise ClaimflowError("No tracker to log to: give tracking=mlflow or tracking.uri=…")
-    with connection(config):
-        pass  # a tracker that is down is said once, not for each run
-    waiting = unlogged(Path(config.outputs))
-    logged = 0
-    for folder in waiting:
-        if run_id := track(folder, config):
-            logged += 1
-            print(f"{folder}  logged as {run_id}")
-    print(f"{len(waiting)} runs were waiting, {logged} are logged in {config.tracking.uri}.")
-    if logged < len(waiting):
-        raise ClaimflowError(f"{len(waiting) - logged} runs could not be logged: see above.")
+    folders = waiting(Path(config.outputs), str(config.tracking.uri) if config.all else None)
+    if folders:
+        connect(config)
+    failed = 0
+    for folder in folders:
+        try:
+            held = alive(folder)
+        except filelock.Timeout:
+            print(f"{folder}  still at work")
+            continue
+        try:
+            record = read_record(folder)
+            if record.status == "running":  # its process is gone
+                record.status, record.error = "killed", "The process ended before the run did."
+                save(record, folder)
+            run_id = track(folder, config)
+        finally:
+            held.release()
+        failed += run_id is None
+        print(f"{folder}  {record.status}, {f'logged as {run_id}' if run_id else 'not logged'}")
+    print(f"{len(folders)} runs were waiting.")
+    if failed:
+        raise ClaimflowError(f"{failed} of them could not be logged: the lines above say why.")
 
 
 if __name__ == "__main__":

@@ -2,249 +2,249 @@
 
 Logging reads nothing but the folder, so it can be done later, on another machine, or again: when
 the tracker can't be reached the run stays whole on disk and `python -m flows.track` logs it.
-
-In MLflow a parameter has the name it has on the command line: `retriever` is the choice,
-`retriever.bm25.k1` a value of it. A swept axis also stands as `axis.retriever`, so that it comes
-first where MLflow sorts names. Metrics are the measures, each with `_low` and `_high`; what a run
-cost and met is below `system/`, which MLflow shows apart.
+What belongs to the tracker stands in one file of the folder, `.mlflow.json`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
+import functools
 import json
 import os
+import posixpath
 import re
-import socket
-import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
-import msgspec
 
 from components.errors import ClaimflowError
 from components.files import digest, write_whole
-from components.records import Record, decode, encode, read_lines
-from flows.log import alive, say
-from flows.record import RunRecord, save
+from components.records import Record, decode, encode
+from flows.log import say
+from flows.record import RunRecord
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from omegaconf import DictConfig
 
-# Limits of MLflow. It cuts long values without a word, and refuses the rest.
-PARAM_LIMIT, TAG_LIMIT, KEY_LIMIT = 6000, 8000, 250  # characters
-PARAM_BATCH, METRIC_BATCH = 100, 1000
-SPELT = {"@": "_at_", "%": "_percent", "+": "_plus_"}  # refused in names
-STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED", "running": "RUNNING"}
-TRACKED = "mlflow.json"
+# MLflow's limits. Beyond them it cuts a value with a mere warning, or refuses the whole batch.
+KEY_LIMIT = 250  # characters of a parameter's, metric's or tag's name
+PARAM_LIMIT = 6000  # characters of a value
+TAG_LIMIT = 8000
+BATCH = {"params": 100, "tags": 100, "metrics": 1000}  # items a call
+BATCH_BYTES = 900_000  # a call, as JSON
+
+STATE = ".mlflow.json"
 
 
-class Tracked(Record, omit_defaults=False):
-    """mlflow.json of a run folder: which MLflow run it is, and whether that one is complete."""
+class Tracked(Record):
+    """Which MLflow run a folder is, and whether it was logged whole."""
 
     uri: str
     run_id: str
-    complete: bool = False
+    whole: bool = False
 
 
 def track(folder: Path, config: DictConfig) -> str | None:
     """Log the run in `folder` and return its MLflow id; None when there is no tracker, or when it
     can't be reached (then that is said, and the run waits for `python -m flows.track`)."""
+    return _safely(log_folder, folder, config)
+
+
+def open_parent(folder: Path, config: DictConfig) -> str | None:
+    """Begin the MLflow run of a sweep, so that it shows while its points run; its MLflow id."""
+
+    def begin(folder: Path, config: DictConfig) -> str:
+        return _begin(*connect(config), folder, str(config.tracking.uri))
+
+    return _safely(begin, folder, config)
+
+
+def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:
     if not config.tracking.uri:
         return None
     try:
-        return log_folder(folder, config)
+        return str(do(folder, config))
     except Exception as error:  # whatever a tracker does must not cost the run
+        reason = str(error)
+        if not isinstance(error, ClaimflowError):
+            reason = f"Tracker {config.tracking.uri}: {type(error).__name__}: {reason[:200]}"
         say(
-            f"  not tracked: {_reason(error)} The run is whole in {folder}; "
+            f"  {' '.join(reason.split())} The run is kept in {folder}: "
             "`python -m flows.track` logs it later."
         )
         return None
 
 
-def open_parent(folder: Path, config: DictConfig) -> None:
-    """Begin the MLflow run of a sweep, so that its points can name it while they run."""
-    if not config.tracking.uri:
-        return
-    try:
-        with _logging(folder), connection(config) as (client, experiment):
-            _begin(client, experiment, read_record(folder), folder, str(config.tracking.uri))
-    except Exception as error:
-        say(f"  not tracked for now: {_reason(error)} Going on without.")
-
-
 def log_folder(folder: Path, config: DictConfig) -> str:
     """Log a run folder, whole. Logging it again completes the same MLflow run."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    record = read_record(folder)
+    client, experiment = connect(config)
     uri = str(config.tracking.uri)
-    with _logging(folder), connection(config) as (client, experiment):
-        record = read_record(folder)
-        run_id = _begin(client, experiment, record, folder, uri)
-        changed = _log_values(client, run_id, folder, record)
-        if record.children:
-            _share_view(client, experiment, run_id, folder, record)
+    run_id = _begin(client, experiment, folder, uri)
+    known = client.get_run(run_id)
+
+    names: dict[str, str] = {}
+    params, changed = [], []
+    for key, value in _named(parameters(folder, record), names):
+        before = known.data.params.get(key)
+        if before is None:
+            params.append(Param(key, value))
+        elif before != value:  # MLflow holds on to the first value
+            changed.append(f"{key}: {before} is kept, now {value}")
+    ended = _milliseconds(record.ended) if record.ended else _last_write(folder)
+    metrics = [Metric(k, v, ended, 0) for k, v in _named(metrics_of(record), names)]
+    tags = _tags(folder, record)
+    if changed:
+        tags["parameters_changed"] = "\n".join(changed)
+        say(f"  MLflow run {run_id} has other parameters: {'; '.join(changed)[:300]}")
+    for kind, items in (
+        ("params", params),
+        ("metrics", metrics),
+        ("tags", [RunTag(key, shortened(value)) for key, value in tags.items()]),
+    ):
+        for part in _batches(items, BATCH[kind]):
+            client.log_batch(run_id, **{kind: part})
+    if not known.inputs.dataset_inputs:
         _log_inputs(client, run_id, record)
-        _log_files(client, run_id, folder)
-        if changed:
-            client.log_dict(run_id, changed, "mlflow_limits.json")
-            say(
-                f"  MLflow takes {len(changed)} names or values not as they are "
-                f"({', '.join(list(changed)[:3])} …): mlflow_limits.json of the run says how."
-            )
-        if record.status != "running":
-            client.set_terminated(run_id, STATUS[record.status], _milliseconds(record.ended))
-            tracked = Tracked(uri=uri, run_id=run_id, complete=True)
-            write_whole(folder / TRACKED, encode(tracked))
+    _log_files(client, run_id, folder, names)
+    status = {"finished": "FINISHED", "failed": "FAILED"}.get(record.status, "KILLED")
+    client.set_terminated(run_id, status, end_time=ended)
+    _save(Tracked(uri=uri, run_id=run_id, whole=True), folder)
     return run_id
 
 
-@contextlib.contextmanager
-def connection(config: DictConfig) -> Iterator[tuple[MlflowClient, str]]:
-    """(client, experiment id). One process at a time works on a sqlite store: two that set up a
-    new one at once would break it, and writers would time out on one another."""
-    # Set here: MLflow's own defaults are minutes of retries.
+# The tracker
+
+
+def connect(config: DictConfig) -> tuple[MlflowClient, str]:
+    """(client, experiment id). Raises ClaimflowError when no server answers at the URI."""
+    tracking = config.tracking
+    return _connect(str(tracking.uri), str(tracking.experiment), str(tracking.artifacts))
+
+
+@functools.lru_cache(maxsize=8)
+def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    uri, name = str(config.tracking.uri), str(config.tracking.experiment)
     if not uri.startswith("sqlite:///"):
-        _probe(uri)
+        if uri.startswith(("http://", "https://")):
+            _answers(uri)
         from mlflow import MlflowClient
 
         client = MlflowClient(uri)
-        yield client, _experiment(client, name, None)
-        return
-    from mlflow import MlflowClient
-
-    database = Path(uri.removeprefix("sqlite:///")).absolute()
+        return client, _experiment(client, name, None)
+    database = Path(uri.removeprefix("sqlite:///"))
     database.parent.mkdir(parents=True, exist_ok=True)
+    # A new store is set up by one process at a time: MLflow's migrations don't wait for another.
     with filelock.FileLock(f"{database}.lock"):
+        from mlflow import MlflowClient
+
         client = MlflowClient(uri)
-        yield client, _experiment(client, name, (database.parent / "artifacts").as_uri())
+        return client, _experiment(client, name, Path(artifacts).absolute().as_uri())
 
 
-def _probe(uri: str) -> None:
-    """Fail at once where nothing listens."""
-    address = urllib.parse.urlsplit(uri)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        return
-    port = address.port or (443 if address.scheme == "https" else 80)
+def _answers(uri: str) -> None:
+    """Ask a server for a sign of life, for a few seconds at most: MLflow's own time-outs are
+    minutes, for the sake of large files."""
+    import requests
+
     try:
-        socket.create_connection((address.hostname, port), timeout=5).close()
-    except OSError as error:
-        raise ClaimflowError(f"No MLflow server at {uri} ({error.strerror or error}).") from error
+        requests.get(f"{uri.rstrip('/')}/health", timeout=4)
+    except requests.RequestException as error:
+        raise ClaimflowError(f"No tracking server answers at {uri}.") from error
 
 
 def _experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:
     from mlflow.exceptions import MlflowException
 
-    kind = {"mlflow.experimentKind": "custom_model_development"}  # which pages the UI shows
-    if not client.get_experiment_by_name(name):
-        # A server may get the same wish from another process in between.
-        with contextlib.suppress(MlflowException):
-            client.create_experiment(name, artifacts, tags=kind)
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        raise ClaimflowError(f"The tracker has no experiment '{name}' and did not make one.")
-    return str(experiment.experiment_id)
+    found = client.get_experiment_by_name(name)
+    if not found:
+        try:
+            return str(client.create_experiment(name, artifacts))
+        except MlflowException:  # another process was quicker
+            found = client.get_experiment_by_name(name)
+            if not found:
+                raise
+    return str(found.experiment_id)
 
 
-def _begin(client: MlflowClient, experiment: str, record: RunRecord, folder: Path, uri: str) -> str:
-    """The MLflow run of a folder: the one begun before in this tracker, or a new one."""
+def _begin(client: MlflowClient, experiment: str, folder: Path, uri: str) -> str:
+    """The MLflow run of a folder: the one begun before in this tracker, or a new one, below that
+    of the sweep."""
+    record = read_record(folder)
+    above = folder.parent / (record.parent or "")
+    parent = None
+    if record.parent and (above / "run.json").exists():
+        parent = _begin(client, experiment, above, uri)
+    with filelock.FileLock(folder / ".mlflow.lock"):
+        state = tracked(folder)
+        if state and state.uri == uri and _has(client, state.run_id):
+            return state.run_id
+        tags = {"claimflow.id": record.id, "mlflow.user": record.environment.get("user", "")}
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        run = client.create_run(
+            experiment,
+            start_time=_milliseconds(record.started),
+            tags=tags,
+            run_name=shortened(record.name, KEY_LIMIT),
+        )
+        _save(Tracked(uri=uri, run_id=run.info.run_id), folder)
+    return str(run.info.run_id)
+
+
+def _has(client: MlflowClient, run_id: str) -> bool:
     from mlflow.exceptions import MlflowException
+    from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 
-    begun = tracked(folder)
-    if begun and begun.uri == uri:
-        with contextlib.suppress(MlflowException):  # it was deleted there: begin again
-            return str(client.get_run(begun.run_id).info.run_id)
-    tags = {}
-    parent = tracked(folder.parent / record.parent) if record.parent else None
-    if parent and parent.uri == uri:
-        tags["mlflow.parentRunId"] = parent.run_id
-    run = client.create_run(
-        experiment, start_time=_milliseconds(record.started), tags=tags, run_name=record.name
-    )
-    run_id = str(run.info.run_id)
-    write_whole(folder / TRACKED, encode(Tracked(uri=uri, run_id=run_id)))
-    record.mlflow_run_id = run_id
-    save(record, folder)
-    return run_id
+    try:
+        return bool(client.get_run(run_id).info.lifecycle_stage == "active")
+    except MlflowException as error:
+        if error.error_code == ErrorCode.Name(RESOURCE_DOES_NOT_EXIST):
+            return False  # the store was deleted since
+        raise
 
 
-def _log_values(
-    client: MlflowClient, run_id: str, folder: Path, record: RunRecord
-) -> dict[str, str]:
-    """Log parameters, metrics and tags; {name: how it was changed} of what MLflow won't take."""
-    from mlflow.entities import Metric, Param, RunTag
-
-    values = parameters(folder, record)
-    params, changed = names(values)
-    known = client.get_run(run_id).data.params
-    batch = []
-    for key, value in values.items():
-        if len(value) > PARAM_LIMIT:
-            changed[key] = f"{len(value)} characters: the value is in config.yaml"
-            value = f"{len(value)} characters, digest {digest(value.encode())}: see config.yaml"
-        if params[key] not in known:
-            batch.append(Param(params[key], value))
-        elif known[params[key]] != value:
-            changed[key] = f"was logged as {known[params[key]]} before and stays, is {value}"
-    for at in range(0, len(batch), PARAM_BATCH):
-        client.log_batch(run_id, params=batch[at : at + PARAM_BATCH])
-
-    figures = dict(metrics_of(record))
-    metrics, renamed = names(figures)
-    changed |= renamed
-    now = _milliseconds(record.ended or record.started)
-    numbers = [Metric(metrics[key], value, now, 0) for key, value in figures.items()]
-    for at in range(0, len(numbers), METRIC_BATCH):
-        client.log_batch(run_id, metrics=numbers[at : at + METRIC_BATCH])
-
-    tags = []
-    for key, value in tags_of(folder, record, client, run_id).items():
-        if len(value) > TAG_LIMIT:
-            changed[key] = f"{len(value)} characters: whole in run.json or report.md"
-            end = "\n\n… cut here by MLflow's limit; the whole text is among the artifacts."
-            value = value[: TAG_LIMIT - len(end)] + end
-        tags.append(RunTag(key, value))
-    for at in range(0, len(tags), PARAM_BATCH):
-        client.log_batch(run_id, tags=tags[at : at + PARAM_BATCH])
-    return changed
+# What is logged
 
 
-def names(keys: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """({key: name that MLflow takes}, {key: name} of those that differ). No two keys share one."""
-    found: dict[str, str] = {}
-    changed: dict[str, str] = {}
-    for key in keys:
-        name = re.sub(r"[@%+]", lambda sign: SPELT[sign.group()], key)
-        name = re.sub(r"[^/\w.\- :]", "_", name)
-        name = "/".join(part for part in name.split("/") if part.strip(".")) or "_"
-        if len(name) > KEY_LIMIT or (name != key and name in found.values()):
-            name = f"{name[: KEY_LIMIT - 9]}_{digest(key.encode())[:8]}"
-        found[key] = name
-        if name != key:
-            changed[key] = name
-    return found, changed
+def read_record(folder: Path) -> RunRecord:
+    """The record of a run folder."""
+    record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
+    return record
 
 
-def parameters(folder: Path, record: RunRecord) -> dict[str, str]:
-    """Every swept axis, choice of a group and config value; pages show them in this order."""
+def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
+    """Every config value by its dotted key, every group's choice by the group's name, swept axes
+    among both, and the versions of packages.
+
+    A value too long for MLflow is replaced by its digest and where to read it.
+    """
     import yaml
 
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    config.pop("name", None)  # the run's name says it
-    values: dict[str, Any] = {f"axis.{axis}": value for axis, value in record.axes.items()}
-    values |= record.choices
-    values |= {key: value for key, value in _flat("", config) if key not in values}
-    return {
-        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for key, value in values.items()
-    }
+    values = dict(_flat("", config))
+    for axis, value in record.axes.items():
+        values.setdefault(axis, value)
+    values.update(record.choices)  # a group's own key is free, or says {} for the choice `none`
+    if record.children:
+        values.update(record.axes)
+    for package, version in record.environment.get("versions", {}).items():
+        values[f"version.{package}"] = version
+    for key in ("python", "platform", "cores"):
+        values[f"machine.{key}"] = record.environment.get(key)
+    for key, value in values.items():
+        text = str(value)
+        if len(text) > PARAM_LIMIT:
+            text = (
+                f"{len(text)} characters, digest {digest(text.encode())}: "
+                "whole in config.yaml or run.json below Artifacts"
+            )
+        yield key, text
 
 
 def _flat(prefix: str, node: Any) -> Iterator[tuple[str, Any]]:
@@ -256,173 +256,159 @@ def _flat(prefix: str, node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
-    """Measures with the ends of their intervals, seconds and peak memory by stage, tokens …"""
+    """Measures with the ends of their intervals, seconds and peak memory by stage, tokens …
+
+    Those of a sweep are its best point's, as `best.NAME`: a chart of all runs shows none twice.
+    """
+    best = "best." if record.children else ""
     for name, measure in record.measures.items():
-        yield name, measure.value
+        yield best + name, measure.value
         if measure.low is not None and measure.high is not None:
-            yield f"{name}_low", measure.low
-            yield f"{name}_high", measure.high
+            yield f"{best}{name}_low", measure.low
+            yield f"{best}{name}_high", measure.high
     for group in ("seconds", "peak_mb", "tokens", "cache", "counts"):
         for name, value in getattr(record, group).items():
-            yield f"system/{group}/{name}", float(value)
-    yield "system/seconds/total", round(sum(record.seconds.values()), 3)
+            yield f"{group}.{name}", float(value)
+    yield "seconds.total", round(sum(record.seconds.values()), 3)
 
 
-def tags_of(folder: Path, record: RunRecord, client: MlflowClient, run_id: str) -> dict[str, str]:
-    """Where a run comes from, and its report as the description."""
-    environment = record.environment
+def _tags(folder: Path, record: RunRecord) -> dict[str, str]:
+    """What the runs page shows beside parameters and measures; the report as description."""
+    report = folder / "report.md"
     tags = {
-        "claimflow.id": record.id,
+        "git_dirty": str(record.environment.get("git_dirty")),
         "mlflow.source.name": "flows.experiment",
         "mlflow.source.type": "LOCAL",
-        "git_dirty": json.dumps(environment.get("git_dirty")),
-        "python": str(environment.get("python")),
-        "platform": str(environment.get("platform")),
-        **{f"version.{k}": v for k, v in environment.get("versions", {}).items()},
+        "mlflow.source.git.commit": str(record.environment.get("git_commit")),
+        "mlflow.note.content": report.read_text(encoding="utf-8") if report.exists() else "",
     }
-    if environment.get("git_commit"):
-        tags["mlflow.source.git.commit"] = environment["git_commit"]
     if record.axes:
         tags["axes"] = ", ".join(record.axes)
-    if record.parent:
-        tags["claimflow.parent"] = record.parent
-    if record.predictions_digest:
-        tags["predictions_digest"] = record.predictions_digest
     if record.error:
         tags["error"] = record.error
-    report = folder / "report.md"
-    note = [report.read_text(encoding="utf-8")] if report.exists() else []
-    note += [f"Ended as {record.status}: {record.error}"] if record.error else []
-    children = [tracked(folder.parent / child) for child in record.children]
-    if ids := [child.run_id for child in children if child]:
-        experiment = client.get_run(run_id).info.experiment_id
-        query = f"runs={json.dumps(ids)}&experiments={json.dumps([experiment])}"
-        table = f"#/experiments/{experiment}/runs?viewStateShareKey={run_id}"
-        compare = f"#/compare-runs?{urllib.parse.quote(query, safe='=&')}"
-        note.insert(0, f"{len(ids)} points: [as a table]({table}), [compared]({compare})")
-    if note:
-        tags["mlflow.note.content"] = "\n\n".join(note)
+        tags["mlflow.note.content"] += f"\n**{record.status}:** {record.error}\n"
     return tags
-
-
-def _share_view(
-    client: MlflowClient, experiment: str, run_id: str, folder: Path, record: RunRecord
-) -> None:
-    """Give the page of runs a view of a sweep: its points, with axes and measures as columns."""
-    points = [read_record(folder.parent / child) for child in record.children]
-    axes = dict.fromkeys(axis for point in points for axis in point.axes)
-    measures = dict.fromkeys(name for point in points for name in point.measures)
-    view = {
-        "searchFilter": f"tags.`mlflow.parentRunId` = '{run_id}'",
-        "runsExpanded": {run_id: True},
-        "selectedColumns": [
-            *(f"params.`{name}`" for name in names(f"axis.{axis}" for axis in axes)[0].values()),
-            *(f"metrics.`{name}`" for name in names(measures)[0].values()),
-        ],
-    }
-    client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{run_id}", json.dumps(view))
 
 
 def _log_inputs(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    if not record.datasets or client.get_run(run_id).inputs.dataset_inputs:
-        return
-    client.log_inputs(
-        run_id,
-        [
-            DatasetInput(
-                Dataset(
-                    name=f"{data['name']} {data['split']}",
-                    digest=data["digest"],
-                    source_type="local",
-                    source=json.dumps({"uri": data["source"]}),
-                ),
-                [InputTag("mlflow.data.context", data["context"])],
-            )
-            for data in record.datasets
-        ],
-    )
-
-
-def _log_files(client: MlflowClient, run_id: str, folder: Path) -> None:
-    """All files of the folder but those about logging it; scores of each claim also as a table."""
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and not inside.name.startswith(".") and inside.name != TRACKED:
-            to = inside.parent.as_posix()
-            client.log_artifact(run_id, str(path), None if to == "." else to)
-    rows = folder / "per_claim.jsonl"
-    table = [row for _, row in read_lines(rows, dict)] if rows.exists() else []
-    # log_table appends: a second logging must not double the rows.
-    if table and "per_claim.json" not in {a.path for a in client.list_artifacts(run_id)}:
-        columns = dict.fromkeys(key for row in table for key in row)
-        client.log_table(
-            run_id, {c: [row.get(c) for row in table] for c in columns}, "per_claim.json"
+    inputs = [
+        DatasetInput(
+            Dataset(
+                name=f"{data['name']} {data['split']}",
+                digest=data["digest"],
+                source_type="local",
+                source=data["source"],
+            ),
+            [InputTag("mlflow.data.context", data["context"])],
         )
+        for data in record.datasets
+    ]
+    if inputs:
+        client.log_inputs(run_id, inputs)
 
 
-def read_record(folder: Path) -> RunRecord:
-    """The record of a run folder."""
-    try:
-        record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
-    except (OSError, msgspec.DecodeError) as error:
-        raise ClaimflowError(f"{folder / 'run.json'} can't be read: {error}") from error
-    return record
+def _log_files(client: MlflowClient, run_id: str, folder: Path, names: dict[str, str]) -> None:
+    """The files of the folder as artifacts, and the table of claims as one that the UI shows."""
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in below.parts):
+            where = below.parent.as_posix()
+            client.log_artifact(run_id, str(path), where if where != "." else None)
+    if names:
+        client.log_dict(run_id, names, "mlflow_names.json")
+    rows = folder / "per_claim.jsonl"
+    # `log_table` adds to a table that is there, so one of an earlier attempt must not be.
+    there = {artifact.path for artifact in client.list_artifacts(run_id)}
+    if rows.exists() and rows.stat().st_size and "per_claim.json" not in there:
+        import pandas
+
+        table = pandas.read_json(rows, lines=True, dtype={"id": str})
+        client.log_table(run_id, table, "per_claim.json")
+
+
+# Limits
+
+
+def key_of(name: str) -> str:
+    """`name` as MLflow takes it: nDCG@10 is nDCG_at_10, a long one ends in its digest."""
+    words = {"@": "_at_", "+": "_plus_", "%": "_percent_"}
+    key = re.sub(r"[^\w/.\- :]", lambda found: words.get(found[0], "_"), name)
+    if not key or posixpath.normpath(key) != key or key.startswith(("/", ".")):
+        key = "_" + key.replace("/", "_")  # MLflow takes names for paths
+    if len(key) > KEY_LIMIT:
+        key = f"{key[: KEY_LIMIT - 33]}-{digest(name.encode())}"
+    return key
+
+
+def _named(pairs: Iterable[tuple[str, Any]], names: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """The pairs under names that MLflow takes, each used once; `names` gets those that differ."""
+    used: set[str] = set()
+    for name, value in pairs:
+        key = key_of(name)
+        if key in used:
+            key = f"{key[: KEY_LIMIT - 33]}-{digest(name.encode())}"
+        used.add(key)
+        if key != name:
+            names[key] = name
+        yield key, value
+
+
+def shortened(text: str, limit: int = TAG_LIMIT) -> str:
+    """`text`, or as much of it as fits with a word on how much is missing."""
+    if len(text) <= limit:
+        return text
+    end = f" … ({len(text)} characters, the whole is below Artifacts)"
+    return text[: limit - len(end)] + end
+
+
+def _batches(items: list[Any], most: int) -> Iterator[list[Any]]:
+    """Parts of `items` that one call may carry: by number and by size."""
+    part: list[Any] = []
+    size = 0
+    for item in items:
+        bytes_ = len(json.dumps([item.key, item.value])) + 100
+        if part and (len(part) == most or size + bytes_ > BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += bytes_
+    if part:
+        yield part
+
+
+# Folders
 
 
 def tracked(folder: Path) -> Tracked | None:
-    """Which MLflow run a folder is, if it is one."""
-    path = folder / TRACKED
-    return decode(path.read_bytes(), Tracked) if path.exists() else None
+    """The MLflow run that a folder was begun as."""
+    try:
+        state: Tracked = decode((folder / STATE).read_bytes(), Tracked)
+    except FileNotFoundError:
+        return None
+    return state
 
 
-def unlogged(outputs: Path) -> list[Path]:
-    """Run folders that no tracker has whole and no process works on: parents first, by age.
+def _save(state: Tracked, folder: Path) -> None:
+    write_whole(folder / STATE, encode(state))
 
-    A run that was killed is closed as such on the way.
-    """
-    waiting = []
+
+def waiting(outputs: Path, uri: str | None = None) -> list[Path]:
+    """Run folders that no tracker has whole (with `uri`: that this one hasn't), sweeps first."""
+    found: list[tuple[bool, str, Path]] = []
     for path in sorted(outputs.glob("*/run.json")):
         folder = path.parent
-        begun = tracked(folder)
-        if begun and begun.complete:
-            continue
-        try:
-            lock = alive(folder)
-        except filelock.Timeout:
-            continue
-        try:
-            record = read_record(folder)
-            if record.status == "running":
-                _close(record, folder)
-            waiting.append((record.parent is not None, folder))
-        except ClaimflowError as error:
-            say(str(error))
-        finally:
-            lock.release()
-    return [folder for _, folder in sorted(waiting)]
-
-
-def _close(record: RunRecord, folder: Path) -> None:
-    """Mark a run whose process is gone."""
-    last = max(p.stat().st_mtime for p in folder.rglob("*") if p.is_file())
-    record.status = "killed"
-    record.error = "The process ended before the run did."
-    record.ended = datetime.datetime.fromtimestamp(last, datetime.UTC).isoformat()
-    save(record, folder)
-
-
-def _logging(folder: Path) -> filelock.FileLock:
-    """Held while a folder is logged, so that it becomes one MLflow run."""
-    return filelock.FileLock(folder / ".logging")
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    text = text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
-    return f"{text[:300].rstrip('.')}."
+        state = tracked(folder)
+        if not (state and state.whole and uri in (None, state.uri)):
+            found.append((read_record(folder).parent is not None, folder.name, folder))
+    return [folder for _, _, folder in sorted(found)]
 
 
 def _milliseconds(time: str) -> int:
     return int(datetime.datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _last_write(folder: Path) -> int:
+    """When a process that was killed last wrote into its folder."""
+    return int(max(path.stat().st_mtime for path in folder.rglob("*")) * 1000)

@@ -76,6 +76,12 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine] | None) -> list[Pre
     predictions: dict[str, Prediction] = {}
     for line, raw in read_lines(path, dict[str, Any], on_error, bad):
         try:
+            if "pred_label" not in raw and {"id", "label"} <= raw.keys():
+                ours = msgspec.convert(raw, Prediction)  # predictions.jsonl of a run
+                checked_label(ours.label, AVERITEC_LABELS)
+                if predictions.setdefault(ours.id, ours) is not ours:
+                    raise ClaimflowError(f"claim {ours.id} stands here twice")
+                continue
             record = msgspec.convert(raw, _Prediction)
             evidence = [
                 Evidence(question=e.question or "", answer=e.answer or "", url=_first(e.url))
@@ -175,7 +181,8 @@ def split_cell(cell: str) -> list[Evidence]:
 def read_submission(
     path: Path, on_error: str = "stop", bad: list[BadLine] | None = None
 ) -> list[Prediction]:
-    """Predictions from a file of either form, told apart by its content; claim ids are unique.
+    """Predictions from a submission of either form or from a run's predictions.jsonl, told apart
+    by content; claim ids are unique.
 
     on_error: "stop" raises ClaimflowError at the first bad record (unknown label, repeated id,
     broken cell); "skip" appends it to `bad` and goes on.

@@ -82,7 +82,7 @@ def table(points: list[Point], primary: str, shown: list[str]) -> tuple[list[str
     columns = [
         *(axes or ["run"]),
         *map(heading, measures),
-        f"behind the best ({heading(primary)})",
+        "behind the best",
         "p (Holm)",
         "significant",
         "seconds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
@@ -83,9 +84,26 @@ def score_once(
     if action:
         return decode(cache.get(action.outputs[0]) or b"", Scores), True
     scores = scorer.score(gold, predictions, rankings)
+    for name, measure in list(scores.measures.items()):
+        if not all(math.isfinite(x or 0) for x in (measure.value, measure.low, measure.high)):
+            del scores.measures[name]  # JSON has no such number
+            scores.notes.append(f"{name} has no value here ({measure.value}) and is left out.")
     # Not `records.encode`: it sorts keys, and measures have an order to be read in.
     cache.record(key, Action(outputs=[cache.put(msgspec.json.encode(scores))]))
     return scores, False
+
+
+def merged(scores: Scores, more: Scores) -> Scores:
+    """Scores of several scorers as one; rows of one claim are joined."""
+    rows: dict[str, dict[str, Any]] = {}
+    for row in [*scores.per_claim, *more.per_claim]:
+        rows.setdefault(str(row["id"]), {}).update(row)
+    return Scores(
+        measures={**scores.measures, **more.measures},
+        per_claim=list(rows.values()),
+        tables={**scores.tables, **more.tables},
+        notes=[*scores.notes, *more.notes],
+    )
 
 
 def listed(ids: Iterable[str], most: int = 20) -> str:

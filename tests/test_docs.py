@@ -1,0 +1,93 @@
+"""The commands in README and docs/ are run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.files import ROOT
+from tests.conftest import DATA
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path: Path, kind: str) -> list[str]:
+    """The fenced blocks of one kind in a page."""
+    return re.findall(rf"(?ms)^```{kind}\n(.*?)^```", path.read_text(encoding="utf-8"))
+
+
+COMMANDS = sorted(
+    {
+        line.split("#")[0].strip()
+        for page in PAGES
+        for block in blocks(page, "sh")
+        for line in block.splitlines()
+        if line.startswith("python -m flows.")
+    }
+)
+# Need what a page's reader has and a test does not: an id, a file of theirs, the published data.
+FILLED = {
+    "TEAM.json": str(DATA / "averitec" / "predictions_dev" / "baseline_2024.json"),
+    "gold=dev.json": f"gold={DATA / 'averitec' / 'dev.json'}",
+}
+LONG = re.compile(r"run=ID|dataset=scifact \+sweep|flows\.dashboard|http://")  # tested elsewhere
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [line for line in COMMANDS if not LONG.search(line)])
+def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
+    for name, value in FILLED.items():
+        line = line.replace(name, value)
+    if "dataset=" in line or str(DATA) in line:
+        if not DATA.is_dir():
+            pytest.skip(f"no {DATA}")
+        line = line.replace("limit=50", "limit=3")
+    if "flows.experiment" in line and "--help" not in line:
+        line += " tracking=none limit=3" if "limit=" not in line else " tracking=none"
+        if "questioner" not in line:
+            line += " questioner=rules"
+    environment = {**os.environ, "CLAIMFLOW_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, *line.split()[1:]],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (ROOT / "scores.json").unlink(missing_ok=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_worked_example_of_a_retriever(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "extending.md"
+    for folder in ("components", "flows", "conf", "data"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "components" / "retrieve" / "overlap.py").write_text(blocks(page, "python")[0])
+    (tmp_path / "conf" / "retriever" / "overlap.yaml").write_text(blocks(page, "yaml")[0])
+    (line,) = blocks(page, "sh")[0].splitlines()
+    home = os.environ.get("CLAIMFLOW_HOME", str(ROOT / ".claimflow"))
+    done = subprocess.run(
+        [sys.executable, *line.split()[1:], "tracking=none"],
+        cwd=tmp_path,
+        env={**os.environ, "CLAIMFLOW_HOME": home, "CLAIMFLOW_CACHE": str(tmp_path / "cache")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "| overlap" in done.stdout
+    lines = blocks(page, "yaml")[0].splitlines()
+    shown = subprocess.run(
+        [sys.executable, "-m", "flows.experiment", "--help"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert lines[0].removeprefix("# ") in shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,66 @@
+"""The DVC pipeline, on a fresh clone without network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.files import ROOT
+from flows.params import text
+
+
+def test_params_yaml_says_what_conf_says() -> None:
+    assert (ROOT / "params.yaml").read_text(encoding="utf-8") == text([]), (
+        "params.yaml is stale: run `python -m flows.params`"
+    )
+
+
+def sh(command: str, cwd: Path) -> str:
+    """Run a command in a clone, with this Python's programs first on the path."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "CLAIMFLOW_HOME": os.environ.get("CLAIMFLOW_HOME", str(ROOT / ".claimflow")),
+        "CLAIMFLOW_CACHE": str(cwd / "cache"),
+        "DVC_NO_ANALYTICS": "1",
+    }
+    done = subprocess.run(
+        command, shell=True, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("clone") / "claimflow"
+    sh(f"git clone -q {ROOT} {where}", ROOT)
+    sh("git config user.email test@example.org && git config user.name Test", where)
+    return where
+
+
+@pytest.mark.slow
+def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
+    sh("dvc pull -q", clone)
+    assert (clone / "data" / "demo" / "dev.json").exists()
+    recorded = json.loads((clone / "pipeline" / "scores" / "metrics.json").read_text())
+    sh("dvc repro --force -q", clone)
+    again = json.loads((clone / "pipeline" / "scores" / "metrics.json").read_text())
+    assert again == recorded
+    assert sh("git status --porcelain --untracked-files=no", clone) == ""  # dvc.lock included
+    assert "up to date" in sh("dvc repro", clone)
+    assert "qa" in sh("dvc metrics show", clone)
+    assert "calibration" in sh("dvc plots show --show-vega pipeline/scores/calibration.csv", clone)
+
+
+@pytest.mark.slow
+def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
+    sh("dvc exp run -q -n other -S retriever.bm25.k1=1.2 -S questioner.n=2", clone)
+    shown = json.loads(sh("dvc params diff --json", clone))
+    assert shown["params.yaml"]["retriever.bm25.k1"] == {"old": 0.9, "new": 1.2}
+    assert "other" in sh("dvc exp show --csv --only-changed", clone)

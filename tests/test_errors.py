@@ -1,0 +1,112 @@
+"""What a user who made a mistake sees: one line with cause and remedy, exit code 1."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import command
+
+MISTAKES = {
+    "retriever=bm52": ("No choice 'bm52' in group retriever", "Did you mean 'bm25s'"),
+    "+sweep=retriever": ("No choice 'retriever' in group sweep", "'retrievers'"),
+    "retriver=bm25s": ("No setting 'retriver'", "Did you mean 'retriever'"),
+    "limitt=3": ("No setting 'limitt'", "Did you mean 'limit'"),
+    "retriever.bm25.kk=5": ("No setting 'retriever.bm25.kk'", "'retriever.bm25.k'"),
+    "retriever.bm25.k=many": ("k='many'", "Expected `int`"),
+    "split=deb": ("no split 'deb'", "Did you mean 'dev'"),
+    "ids=[99]": ("no claim 99", "24 ids run from 0 to 23"),
+    "path=nowhere": ("nowhere", "looked for"),
+    "embedder.model=nowhere": ("No model folder 'nowhere'", "make setup"),
+    "runner.kind=treads": ("No runner kind 'treads'", "Did you mean 'threads'"),
+    "seed=[1": ("no viable alternative", ""),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=str)
+def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
+    done = command("flows.experiment", words, f"outputs={tmp_path}/out", f"cache={tmp_path}/cache")
+    assert done.returncode == 1
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    for part in MISTAKES[words]:
+        assert part in lines[0]
+    assert done.stdout == ""
+    assert not (tmp_path / "out").exists()  # nothing half-written
+
+
+def test_v_shows_the_traceback(tmp_path: Path) -> None:
+    done = command("flows.experiment", "split=deb", "-v", f"outputs={tmp_path}")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_help_is_quick_and_shows_every_choice() -> None:
+    import time
+
+    from flows.cli import groups
+
+    start = time.perf_counter()
+    done = command("flows.experiment", "--help")
+    assert time.perf_counter() - start < 2
+    for group, choices in groups().items():
+        assert group in done.stdout
+        for choice, line in choices.items():
+            assert line, f"conf/{group}/{choice}.yaml has no comment that says what it is"
+            assert line in done.stdout
+
+
+@pytest.mark.parametrize("flow", ["cache", "dashboard", "params", "predict", "reproduce", "score",
+                                  "setup", "track", "train", "index"])  # fmt: skip
+def test_every_flow_has_a_help_page(flow: str) -> None:
+    done = command(f"flows.{flow}", "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"python -m flows.{flow}" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_full_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], check=False
+    ).returncode:
+        pytest.skip("mounting needs root")
+    try:
+        done = command("flows.experiment", "questioner=rules", "retriever=bm25s", "tracking=none",
+                       f"cache={disk}/cache", f"outputs={tmp_path}/out")  # fmt: skip
+        assert done.returncode == 1
+        assert "No space left" in done.stderr
+        assert "Traceback" not in done.stderr
+        for path in disk.glob("cache/blobs/*/*"):
+            from components.files import digest
+
+            assert digest(path.read_bytes()) == path.name
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.slow
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = command(
+            "flows.dashboard", f"+port={port}", f"tracking.uri=sqlite:///{tmp_path}/m.db"
+        )
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"error: Port {port} is in use. Give another: +port={port + 1}"
+
+
+def test_disk_errors_other_than_full_pass_through(tmp_path: Path) -> None:
+    from components.files import disk_error
+
+    error = OSError(errno.EACCES, os.strerror(errno.EACCES))
+    assert disk_error(error, tmp_path) is error

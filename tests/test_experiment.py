@@ -1,0 +1,214 @@
+"""Whole experiments on the embedded data: real Prefect, real models, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.datasets.submission import check_submission
+from components.files import ROOT
+from components.records import read_lines
+from tests.conftest import Ran, command
+
+pytestmark = pytest.mark.slow
+
+FAST = ("questioner=rules", "retriever=bm25s")
+MEASURES = {
+    "q", "qa", "accuracy", "f1_macro", "ndcg_at_10", "recall_at_10", "recall_at_100", "mrr", "ap",
+    *(f"score_at_{level}" for level in ("0.10", "0.20", "0.25", "0.30", "0.40", "0.50")),
+}  # fmt: skip
+
+
+def test_the_default_experiment(experiment: Callable[..., Ran]) -> None:
+    first = experiment()
+    assert first.record.status == "finished"
+    assert first.record.counts["claims"] == 24
+    assert first.record.counts["train_claims"] == 36
+    assert set(first.record.measures) >= MEASURES
+    for name in MEASURES:
+        measure = first.record.measures[name]
+        assert 0 <= measure.low <= measure.value <= measure.high <= 1, name
+    assert first.record.counts["dropped_later"] > 0
+    predictions = [p for _, p in read_lines(first.folder / "predictions.jsonl", dict)]
+    assert [p["id"] for p in predictions] == [str(i) for i in range(24)]
+    assert all(1 <= len(p["evidence"]) <= 10 for p in predictions)
+    assert all(abs(sum(p["probabilities"].values()) - 1) < 1e-3 for p in predictions)
+    assert all(p["justification"] for p in predictions)
+    for file in ("submission_2024.json", "submission_2025.csv"):
+        assert check_submission(first.folder / file) == []
+    again = experiment()
+    assert again.computed() == {}
+    assert again.predictions() == first.predictions()
+
+
+@pytest.mark.parametrize("runner", ["processes", "dask"])
+def test_runners_give_the_same_bytes(experiment: Callable[..., Ran], runner: str) -> None:
+    few = (*FAST, "runner.shard=3", "limit=6")
+    threads = experiment(*few)
+    other = experiment(*few, f"runner={runner}", f"cache={threads.folder}/other-cache")
+    assert other.computed() == threads.computed()
+    assert other.predictions() == threads.predictions()
+    rankings = [(ran.folder / "rankings.jsonl").read_bytes() for ran in (threads, other)]
+    assert rankings[0] == rankings[1]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    """A copy of the demo data that a test may edit."""
+    return Path(shutil.copytree(ROOT / "data" / "demo", tmp_path / "demo"))
+
+
+def edit_document(demo: Path, claim: int, sentence: str) -> None:
+    """Append a sentence to the first page with text of a claim's store."""
+    path = demo / "knowledge_store" / "dev" / f"{claim}.json"
+    pages = [json.loads(line) for line in path.read_text().splitlines()]
+    next(page for page in pages if page.get("url2text"))["url2text"].append(sentence)
+    path.write_text("".join(json.dumps(page) + "\n" for page in pages))
+
+
+def test_an_edit_computes_again_just_what_depends_on_it(
+    experiment: Callable[..., Ran], demo: Path
+) -> None:
+    few = (*FAST, f"path={demo}", "limit=6")
+    assert experiment(*few).computed()["chunker"] == 6
+    assert experiment(*few).computed() == {}
+
+    edit_document(demo, 2, "The mayor of Quillon opened the bridge in person.")
+    computed = experiment(*few).computed()
+    assert computed["guard"] == computed["chunker"] == computed["retriever.bm25"] == 1
+    assert not {"questioner", "query"} & set(computed)  # they read no documents
+
+    computed = experiment(*few, "retriever.bm25.k1=1.2").computed()  # a config number
+    assert computed["retriever.bm25"] == 6
+    assert not {"guard", "chunker", "questioner", "query"} & set(computed)
+
+    claims = json.loads((demo / "dev.json").read_text())
+    claims[4]["claim"] += " Or so it is said."
+    (demo / "dev.json").write_text(json.dumps(claims))
+    computed = experiment(*few).computed()
+    assert computed["questioner"] == computed["query"] == 1
+
+    train = json.loads((demo / "train.json").read_text())
+    train[0]["label"] = "Refuted" if train[0]["label"] != "Refuted" else "Supported"
+    (demo / "train.json").write_text(json.dumps(train))
+    computed = experiment(*few).computed()
+    assert computed["verdict"] == 6
+    assert not {"chunker", "retriever.bm25", "answerer"} & set(computed)
+
+
+def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
+    few = ("questioner=rules", "limit=4")
+    assert experiment(*few, "retriever=bm25s").computed()["retriever.bm25"] == 4
+    hybrid = experiment(*few, "retriever=hybrid").computed()
+    assert not {"guard", "chunker", "questioner", "query", "retriever.bm25"} & set(hybrid)
+    assert hybrid["retriever.dense"] == 4
+    mmr = experiment(*few, "retriever=hybrid_mmr").computed()
+    assert mmr["retriever.mmr"] == 4
+    assert not {"retriever.dense", "retriever.bm25", "retriever.fuse"} & set(mmr)
+
+
+SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "limit=6")
+
+
+def places(folder: Path) -> list[str]:
+    return [f"outputs={folder}/outputs", f"cache={folder}/cache", f"out={folder}/out.json"]
+
+
+def runs(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "out.json").read_text())
+    return found
+
+
+def test_a_sweep_twice(tmp_path: Path) -> None:
+    first = command(*SWEEP, *places(tmp_path), "tracking=none")
+    assert first.returncode == 0, first.stderr
+    points = runs(tmp_path)
+    assert len(points) >= 6
+    assert {p["axes"]["retriever"] for p in points} >= {"rank_bm25", "bm25s", "tfidf", "dense"}
+    for point in points:
+        assert set(point["measures"]) >= MEASURES
+        assert set(point["measures"]["qa"]) == {"value", "low", "high"}
+    assert "behind the best" in first.stdout
+    (parent,) = (
+        p.parent for p in (tmp_path / "outputs").glob("*/run.json")
+        if json.loads(p.read_text())["children"]
+    )  # fmt: skip
+    assert {"report.md", "sweep.csv"} <= {p.name for p in parent.iterdir()}
+    assert (parent / "plots" / "sweep.png").stat().st_size > 5_000
+    again = command(*SWEEP, *places(tmp_path), "tracking=none")
+    assert again.returncode == 0, again.stderr
+    assert [p["cache"]["misses"] for p in runs(tmp_path)] == [0] * len(points)
+    assert [p["measures"] for p in runs(tmp_path)] == [p["measures"] for p in points]
+
+
+def test_a_failing_point_leaves_the_others(tmp_path: Path) -> None:
+    words = ("flows.experiment", "-m", "embedder.model=all-MiniLM-L6-v2,no-such-model",
+             "chunker=sentence,window", "questioner=rules", "limit=3", "tracking=none")  # fmt: skip
+    done = command(*words, *places(tmp_path))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    points = runs(tmp_path)
+    assert [p["status"] for p in points] == ["finished", "finished", "failed", "failed"]
+    assert all("no-such-model" in p["error"] for p in points[2:])
+    assert points[0]["axes"] == {"embedder.model": "all-MiniLM-L6-v2", "chunker": "sentence"}
+    assert "failed" in done.stdout
+
+
+def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", *SWEEP, "tracking=none"]
+    killed = subprocess.Popen(
+        [*words, *places(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+        env=dict(os.environ), start_new_session=True,
+    )  # fmt: skip
+    assert killed.stderr
+    for line in killed.stderr:
+        if line.startswith("[3]"):
+            break
+    time.sleep(0.7)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    resumed = command(*SWEEP, *places(tmp_path), "tracking=none")
+    assert resumed.returncode == 0, resumed.stderr
+    assert runs(tmp_path)[0]["cache"]["misses"] == 0  # done before the kill
+    clean = command(*SWEEP, *places(tmp_path / "clean"), "tracking=none")
+    assert clean.returncode == 0, clean.stderr
+    keys = ("name", "axes", "measures", "status")
+    assert [[p[k] for k in keys] for p in runs(tmp_path)] == [
+        [p[k] for k in keys] for p in runs(tmp_path / "clean")
+    ]
+
+
+CHOICES = [
+    f"{path.parent.name}={path.stem}"
+    for path in sorted((ROOT / "conf").glob("*/*.yaml"))
+    if path.parent.name
+    not in ("sweep", "dataset", "tracking", "runner", "scorer", "llm", "embedder", "system")
+]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_runs(experiment: Callable[..., Ran], choice: str) -> None:
+    chosen = [w for w in FAST if w.split("=")[0] != choice.split("=")[0]]
+    if choice == "questioner=none":
+        chosen.append("query=claim")
+    ran = experiment(*chosen, choice, "limit=2")
+    assert ran.record.status == "finished"
+    assert ran.record.counts["failed"] == 0
+
+
+@pytest.mark.parametrize("sweep", sorted(p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")))
+def test_every_sweep_runs(tmp_path: Path, sweep: str) -> None:
+    done = command("flows.experiment", f"+sweep={sweep}", "limit=2", "tracking=none",
+                   *places(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len({json.dumps(p["axes"]) for p in runs(tmp_path)}) == len(runs(tmp_path)) >= 2
