@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from components import assets
 from components.cache import key_of
-from components.engines.base import Engine, Reply, Request, cut
+from components.engines.base import Engine, Message, Reply, Request, cut
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
@@ -102,18 +102,22 @@ class _Loaded:
         self._lock = threading.Lock()  # the tokeniser keeps state while it works
 
     def tokens(self, requests: list[Request]) -> list[list[int]]:
-        texts = [
-            request.prompt
-            if isinstance(request.prompt, str)
-            else self.tokenizer.apply_chat_template(
-                [{"role": m.role, "content": m.content} for m in request.prompt],
-                tokenize=False,
-                add_generation_prompt=True,
-            )
-            for request in requests
-        ]
         with self._lock:
-            return self.tokenizer(texts)["input_ids"]
+            return [self._ids(request.prompt) for request in requests]
+
+    def _ids(self, prompt: str | list[Message]) -> list[int]:
+        plain = isinstance(prompt, str)
+        text = prompt if isinstance(prompt, str) else self._rendered(prompt)
+        ids: list[int] = self.tokenizer(text, add_special_tokens=plain)["input_ids"]
+        return ids
+
+    def _rendered(self, chat: list[Message]) -> str:
+        """The chat by the model's template, which writes special tokens itself."""
+        messages = [{"role": message.role, "content": message.content} for message in chat]
+        text: str = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        return text
 
     def forward(self, prompts: list[list[int]], requests: list[Request]) -> list[Reply]:
         """Generate for one batch, padded on the left."""
@@ -207,7 +211,9 @@ class _Sampling:
         for row, request in enumerate(self.requests):
             if request.temperature == 0:
                 continue
-            logits = TemperatureLogitsWarper(float(request.temperature))(None, scores[row : row + 1])
+            logits = TemperatureLogitsWarper(float(request.temperature))(
+                None, scores[row : row + 1]
+            )
             if request.top_p < 1:
                 logits = TopPLogitsWarper(request.top_p)(None, logits)
             uniform = torch.rand(logits.shape[-1], generator=self.generators[row])
