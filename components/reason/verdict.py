@@ -58,12 +58,14 @@ class HeadVerdict(TrainedStep):
     evidence it is given, so evidence worse than gold gives verdicts worse than those on gold.
 
     Features, for claim c and evidence e₁…eₙ (question and answer as one text each), all vectors of
-    length 1 and m the mean of the eᵢ: m, |c − m|, c · m by component, and the mean and highest
-    cosine of c and eᵢ. The number n is no feature: gold evidence has 2.6 pairs, found evidence 10.
+    length 1 and m the mean of the eᵢ: c, m, |c − m|, c · m by component, and the mean and highest
+    cosine of c and eᵢ. The number n is no feature: gold evidence has 2.8 pairs, found evidence 10.
     Features are standardised on the training split.
 
-    C: inverse strength of L2 regularisation. class_weight: "balanced" weighs claims by the inverse
-    frequency of their label, None weighs all alike.
+    C: inverse strength of L2 regularisation; .001 has the lowest log loss and highest accuracy of
+    .0003, .001, .003 and .01 in five-fold cross-validation on AVeriTeC's training split.
+    class_weight: "balanced" weighs claims by the inverse frequency of their label, None weighs all
+    alike. There, balanced gives macro-F1 .42 for .34, and accuracy .55 for .64.
 
     A label that the training split lacks has probability 0, and `fit` warns of it; fewer than two
     labels are an error. A claim without evidence leaves nothing to compare: its probabilities are
@@ -77,7 +79,7 @@ class HeadVerdict(TrainedStep):
     reads: ClassVar = ("claim", "evidence")
     writes: ClassVar = ("verdict",)
     encoder: Encoder
-    C: float = 0.003
+    C: float = 0.001
     class_weight: str | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +115,7 @@ class HeadVerdict(TrainedStep):
         if len(head.classes_) == 2:  # scikit-learn gives the second label's log-odds alone
             coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
             intercept = np.append(0.0, intercept)
-        weights = coefficients / scaler.scale_
+        weights = np.ascontiguousarray(coefficients / scaler.scale_)  # safetensors asks for it
         parameters = {"weights": weights, "bias": intercept - weights @ scaler.mean_}
         write_whole(folder / "head.safetensors", save(parameters))
         about = About(labels=head.classes_.tolist(), frequencies=frequencies(train))
@@ -170,7 +172,7 @@ def features(vectors: np.ndarray) -> np.ndarray:
     claim, evidence = vectors[0].astype(np.float64), vectors[1:].astype(np.float64)
     mean, cosines = evidence.mean(axis=0), evidence @ claim
     return np.concatenate(
-        [mean, np.abs(claim - mean), claim * mean, [cosines.mean(), cosines.max()]]
+        [claim, mean, np.abs(claim - mean), claim * mean, [cosines.mean(), cosines.max()]]
     )
 
 
@@ -209,30 +211,28 @@ def check_labels(labels: list[str]) -> None:
 
 
 def frequencies(train: list[Claim]) -> dict[str, float]:
-    """How frequent each label is, in AVeriTeC's order, then by name; labels without a claim are
-    left out. Raises ClaimflowError when no claim has a label."""
+    """How frequent each label of `train` is. Raises ClaimflowError when no claim has one."""
     counts = collections.Counter(claim.label for claim in train if claim.label)
     if not counts:
         raise ClaimflowError(
             "No training claim has a label: name another split with dataset.train_split=…."
         )
-    order = [label for label in AVERITEC_LABELS if label in counts]
-    order += sorted(set(counts) - set(AVERITEC_LABELS))
-    return {label: counts[label] / counts.total() for label in order}
+    return {label: count / counts.total() for label, count in counts.items()}
 
 
 def verdict(probabilities: dict[str, float], justification: str | None = None) -> Verdict:
-    """The most probable label, the first of them on a tie.
+    """The most probable label; on a tie the first in AVeriTeC's order, then by name.
 
     Probabilities are rounded to six decimals; what that takes from their sum or adds to it goes
     to the highest, so that they still sum to 1.
     """
-    rounded = {label: round(value, 6) for label, value in probabilities.items()}
-    top = max(rounded, key=rounded.__getitem__)
-    rest = sum(value for label, value in rounded.items() if label != top)
-    rounded[top] = round(1 - rest, 6)
+    order = [label for label in AVERITEC_LABELS if label in probabilities]
+    order += sorted(set(probabilities) - set(order))
+    rounded = {label: round(probabilities[label], 6) for label in order}
+    top = max(order, key=rounded.__getitem__)
+    rounded[top] = round(1 - sum(rounded[label] for label in order if label != top), 6)
     return Verdict(
-        label=max(rounded, key=rounded.__getitem__),
+        label=max(order, key=rounded.__getitem__),
         probabilities=rounded,
         justification=justification,
     )
