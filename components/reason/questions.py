@@ -153,9 +153,7 @@ _FIGURE = re.compile(
 _NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|for|and|de|al)\s+)*[A-Z][\w'’-]*)*")
 # Words that begin a sentence without being a name.
 _OPENERS = frozenset(
-    "A An And As At But By During For From He Her His How I If In It Its More Most My No Not Of "
-    "On One Only Our She Since Some That The Their There These They This Those To Under US We "
-    "What When Where Who Why With You Your".split()
+    ["A", "An", "And", "As", "At", "But", "By", "During", "For", "From", "He", "Her", "His", "How", "I", "If", "In", "It", "Its", "More", "Most", "My", "No", "Not", "Of", "On", "One", "Only", "Our", "She", "Since", "Some", "That", "The", "Their", "There", "These", "They", "This", "Those", "To", "Under", "US", "We", "What", "When", "Where", "Who", "Why", "With", "You", "Your"]
 ) - {"US"}
 
 
