@@ -40,7 +40,7 @@ class LlmQuestions(Step):
     prompt: Path = Path("questions.txt")
     n: int = 3
     examples: int = 4
-    max_tokens: int = 72
+    max_tokens: int = 64
     on_empty: str = "rules"
 
     def __post_init__(self) -> None:
@@ -152,11 +152,11 @@ _FIGURE = re.compile(
 )
 _NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|for|and|de|al)\s+)*[A-Z][\w'’-]*)*")
 # Words that begin a sentence without being a name.
-_OPENERS = frozenset(
-    "A An And As At But By During For From He Her His How I If In It Its More Most My No Not Of "
-    "On One Only Our She Since Some That The Their There These They This Those To Under US We "
-    "What When Where Who Why With You Your".split()
-) - {"US"}
+_OPENER = re.compile(
+    r"(?:A|An|And|As|At|But|By|During|For|From|He|Her|His|How|I|If|In|It|Its|More|Most|My|No|Not|"
+    r"Of|On|One|Only|Our|She|Since|Some|That|The|Their|There|These|They|This|Those|To|Under|We|"
+    r"What|When|Where|Who|Why|With|You|Your)"
+)
 
 
 def rules(claim: Claim) -> list[str]:
@@ -165,11 +165,13 @@ def rules(claim: Claim) -> list[str]:
     Whether it is true; the source of its first figure; what was said in its quotation; when it
     happened; what is known of its names; what its speaker said. At least two for any text.
     """
-    text = " ".join(claim.text.split()).rstrip(" .!?\"'“”") or "this"
+    whole = " ".join(claim.text.split())
+    text = whole.rstrip(" .!?") or "this"
+    speaker = " ".join((claim.speaker or "").split())
     when = f"{claim.date:%B %Y}" if claim.date else None
     names = _names(text)
     asked = [f"Is it true that {_inner(text)}?"]
-    if quote := _QUOTE.search(text):
+    if quote := _QUOTE.search(whole):
         asked.append(f'Who said "{quote.group(1).strip()}", and in what context?')
     if figures := [found.group().rstrip(".,") for found in _FIGURE.finditer(text)]:
         asked.append(f"What is the source for the figure {figures[0]} in {_topic(names)}?")
@@ -178,8 +180,8 @@ def rules(claim: Claim) -> list[str]:
         asked.append(
             f"What is known about {' and '.join(names[:2])}{f' in {when}' if when else ''}?"
         )
-    if claim.speaker:
-        asked.append(f"What did {claim.speaker.strip()} say about {_topic(names)}?")
+    if speaker:
+        asked.append(f"What did {speaker} say about {_topic(names)}?")
     asked.append(f"What evidence is there that {_inner(text)}?")
     return unique(asked)
 
@@ -193,7 +195,7 @@ def _names(text: str) -> list[str]:
     found = []
     for match in _NAME.finditer(text):
         words = match.group().split()
-        while words and words[0] in _OPENERS:
+        while words and _OPENER.fullmatch(words[0]):
             words = words[1:]
         if words:
             found.append(" ".join(words))
@@ -203,4 +205,4 @@ def _names(text: str) -> list[str]:
 def _inner(text: str) -> str:
     """`text` as it stands inside a sentence: a first word that is no name in lower case."""
     first = text.split(" ", 1)[0]
-    return text[0].lower() + text[1:] if first in _OPENERS - {"I"} else text
+    return text[0].lower() + text[1:] if first != "I" and _OPENER.fullmatch(first) else text
