@@ -84,7 +84,7 @@ def test_rules_ask_for_figure_quotation_name_date_and_speaker() -> None:
     asked = rules(Claim(id="0", text=text, speaker="Bo Ek", date=datetime.date(2021, 3, 4)))
     assert asked[0].startswith("Is it true that the Port of Orm lost 1,200 jobs")
     assert 'Who said "a black day for us", and in what context?' in asked
-    assert "What is the source for the figure 1,200 in Port of Orm?" in asked
+    assert "What is the source for the figure of 1,200 jobs?" in asked
     assert "What is known about Port of Orm and Ada Lind in March 2021?" in asked
     assert "What did Bo Ek say about Port of Orm?" in asked
 

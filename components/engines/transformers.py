@@ -95,7 +95,6 @@ class _Loaded:
             raise ClaimflowError(
                 f"Can't load a language model from {folder}: {str(error).splitlines()[0]}"
             ) from error
-        self.model.eval()
         self.context: int = self.model.config.max_position_embeddings
         self.pad = self.tokenizer.pad_token_id
         if self.pad is None:

@@ -53,7 +53,7 @@ class LlmQuestions(Step):
             raise ClaimflowError(f"questioner.on_empty is {self.on_empty}: choose rules or fail.")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        shown = examples([case.claim for case in cases], self.examples, ctx)
+        shown = examples([case.claim for case in cases], self.examples, ctx, self.n)
         requests = [self.request(case.claim, near) for case, near in zip(cases, shown, strict=True)]
         empty = []
         for case, reply in zip(cases, self.engine.generate(requests, ctx), strict=True):
@@ -146,9 +146,10 @@ def unique(texts: Iterable[str]) -> list[str]:
 # Rules
 
 _QUOTE = re.compile(r"[\"“”]([^\"“”]{3,})[\"“”]")
+# A figure, its unit, and up to two words that say what it counts.
 _FIGURE = re.compile(
     r"[$€£₹]?\d[\d,.]*(?:\s?%|\s(?:percent|per cent|hundred|thousand|million|billion|trillion|"
-    r"crore|lakh))?"
+    r"crore|lakh))?(?:\s[^\W\d_]{4,}\b){0,2}"
 )
 _NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|for|and|de|al)\s+)*[A-Z][\w'’-]*)*")
 # Words that begin a sentence without being a name.
@@ -162,8 +163,8 @@ _OPENER = re.compile(
 def rules(claim: Claim) -> list[str]:
     """Questions that can be asked of any claim, the more telling ones first.
 
-    Whether it is true; the source of its first figure; what was said in its quotation; when it
-    happened; what is known of its names; what its speaker said. At least two for any text.
+    Whether it is true; its quotation; the source of its first figure; who said it; what is known
+    of its names; what its speaker said; what evidence there is. Two or more for any text.
     """
     whole = " ".join(claim.text.split())
     text = whole.rstrip(" .!?") or "this"
@@ -174,20 +175,16 @@ def rules(claim: Claim) -> list[str]:
     if quote := _QUOTE.search(whole):
         asked.append(f'Who said "{quote.group(1).strip()}", and in what context?')
     if figures := [found.group().rstrip(".,") for found in _FIGURE.finditer(text)]:
-        asked.append(f"What is the source for the figure {figures[0]} in {_topic(names)}?")
-    asked.append(f"When did {_inner(text)}?")
+        asked.append(f"What is the source for the figure of {figures[0]}?")
+    asked.append(f"Who said that {_inner(text)}, and when?")
     if names:
         asked.append(
             f"What is known about {' and '.join(names[:2])}{f' in {when}' if when else ''}?"
         )
     if speaker:
-        asked.append(f"What did {speaker} say about {_topic(names)}?")
+        asked.append(f"What did {speaker} say about {names[0] if names else 'it'}?")
     asked.append(f"What evidence is there that {_inner(text)}?")
     return unique(asked)
-
-
-def _topic(names: list[str]) -> str:
-    return names[0] if names else "the claim"
 
 
 def _names(text: str) -> list[str]:
