@@ -16,8 +16,8 @@ def examples(claims: list[Claim], k: int, ctx: Context, questions: int = 1) -> l
     """For each claim the `k` training claims with gold questions nearest by BM25, nearest last.
 
     Nearest last, as what stands next to its end counts most in a prompt. A claim is never its own
-    example, and no text comes twice. Those with `questions` gold questions or more are preferred, as
-    a model asks as many as it is shown. Where too few share a word with the claim, the first
+    example, and no text comes twice. Those with `questions` gold questions or more are preferred,
+    as a model asks as many as it is shown. Where too few share a word with the claim, the first
     training claims fill up. Raises ClaimflowError when there are no training claims.
     """
     import numpy as np
