@@ -44,7 +44,7 @@ class TransformersEngine(Engine):
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         import torch
 
-        if any(request.json_schema for request in requests):
+        if any(request.json_schema is not None for request in requests):
             raise ClaimflowError(
                 "The transformers engine can't hold a reply to a JSON schema: choose llm=vllm or "
                 "llm=openai."
@@ -55,7 +55,9 @@ class TransformersEngine(Engine):
         prompts = loaded.tokens(requests)
         fits = []
         for i, (ids, request) in enumerate(zip(prompts, requests, strict=True)):
-            if len(ids) + request.max_tokens <= loaded.context:
+            if not ids:
+                yield i, Reply(error="empty prompt")
+            elif len(ids) + request.max_tokens <= loaded.context:
                 fits.append(i)
             else:
                 yield (
@@ -83,12 +85,12 @@ class _Loaded:
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
-        logging.disable_progress_bar()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self.model = AutoModelForCausalLM.from_pretrained(
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self.model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, dtype), local_files_only=True
-            ).eval()
+            )
         except (OSError, ValueError) as error:
             raise ClaimflowError(
                 f"Can't load a language model from {folder}: {str(error).splitlines()[0]}"

@@ -12,11 +12,12 @@ from components.retrieve.bm25 import Bm25s
 from components.step import Context
 
 
-def examples(claims: list[Claim], k: int, ctx: Context) -> list[list[Claim]]:
+def examples(claims: list[Claim], k: int, ctx: Context, questions: int = 1) -> list[list[Claim]]:
     """For each claim the `k` training claims with gold questions nearest by BM25, nearest last.
 
     Nearest last, as what stands next to its end counts most in a prompt. A claim is never its own
-    example, and no text comes twice. Where too few share a word with the claim, the first
+    example, and no text comes twice. Those with `questions` gold questions or more are preferred,
+    as a model asks as many as it is shown. Where too few share a word with the claim, the first
     training claims fill up. Raises ClaimflowError when there are no training claims.
     """
     import numpy as np
@@ -37,11 +38,12 @@ def examples(claims: list[Claim], k: int, ctx: Context) -> list[list[Claim]]:
         key_of("examples index", ctx.train_digest),
         lambda: search.index("", [claim.text for claim in pool.values()], ctx),
     )
+    short = np.array([len(claim.questions) < questions for claim in pool.values()])
     found = []
     for claim, scores in zip(
         claims, search.scores(index, [claim.text for claim in claims], ctx), strict=True
     ):
-        order = np.argsort(-scores, kind="stable")[: k + 1]
-        near = [names[i] for i in order if names[i] != normalised(claim.text)][:k]
+        order = np.lexsort((-scores, short))
+        near = [names[i] for i in order[: k + 1] if names[i] != normalised(claim.text)][:k]
         found.append([pool[name] for name in reversed(near)])
     return found

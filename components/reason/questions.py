@@ -40,7 +40,7 @@ class LlmQuestions(Step):
     prompt: Path = Path("questions.txt")
     n: int = 3
     examples: int = 4
-    max_tokens: int = 72
+    max_tokens: int = 64
     on_empty: str = "rules"
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class LlmQuestions(Step):
             raise ClaimflowError(f"questioner.on_empty is {self.on_empty}: choose rules or fail.")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        shown = examples([case.claim for case in cases], self.examples, ctx)
+        shown = examples([case.claim for case in cases], self.examples, ctx, self.n)
         requests = [self.request(case.claim, near) for case, near in zip(cases, shown, strict=True)]
         empty = []
         for case, reply in zip(cases, self.engine.generate(requests, ctx), strict=True):
@@ -146,44 +146,45 @@ def unique(texts: Iterable[str]) -> list[str]:
 # Rules
 
 _QUOTE = re.compile(r"[\"“”]([^\"“”]{3,})[\"“”]")
+# A figure, its unit, and up to two words that say what it counts.
 _FIGURE = re.compile(
     r"[$€£₹]?\d[\d,.]*(?:\s?%|\s(?:percent|per cent|hundred|thousand|million|billion|trillion|"
-    r"crore|lakh))?"
+    r"crore|lakh))?(?:\s[^\W\d_]{4,}\b){0,2}"
 )
 _NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|for|and|de|al)\s+)*[A-Z][\w'’-]*)*")
 # Words that begin a sentence without being a name.
-_OPENERS = frozenset(
-    ["A", "An", "And", "As", "At", "But", "By", "During", "For", "From", "He", "Her", "His", "How", "I", "If", "In", "It", "Its", "More", "Most", "My", "No", "Not", "Of", "On", "One", "Only", "Our", "She", "Since", "Some", "That", "The", "Their", "There", "These", "They", "This", "Those", "To", "Under", "US", "We", "What", "When", "Where", "Who", "Why", "With", "You", "Your"]
-) - {"US"}
+_OPENER = re.compile(
+    r"(?:A|An|And|As|At|But|By|During|For|From|He|Her|His|How|I|If|In|It|Its|More|Most|My|No|Not|"
+    r"Of|On|One|Only|Our|She|Since|Some|That|The|Their|There|These|They|This|Those|To|Under|We|"
+    r"What|When|Where|Who|Why|With|You|Your)"
+)
 
 
 def rules(claim: Claim) -> list[str]:
     """Questions that can be asked of any claim, the more telling ones first.
 
-    Whether it is true; the source of its first figure; what was said in its quotation; when it
-    happened; what is known of its names; what its speaker said. At least two for any text.
+    Whether it is true; its quotation; the source of its first figure; who said it; what is known
+    of its names; what its speaker said; what evidence there is. Two or more for any text.
     """
-    text = " ".join(claim.text.split()).rstrip(" .!?\"'“”") or "this"
+    whole = " ".join(claim.text.split())
+    text = whole.rstrip(" .!?") or "this"
+    speaker = " ".join((claim.speaker or "").split())
     when = f"{claim.date:%B %Y}" if claim.date else None
     names = _names(text)
     asked = [f"Is it true that {_inner(text)}?"]
-    if quote := _QUOTE.search(text):
+    if quote := _QUOTE.search(whole):
         asked.append(f'Who said "{quote.group(1).strip()}", and in what context?')
     if figures := [found.group().rstrip(".,") for found in _FIGURE.finditer(text)]:
-        asked.append(f"What is the source for the figure {figures[0]} in {_topic(names)}?")
-    asked.append(f"When did {_inner(text)}?")
+        asked.append(f"What is the source for the figure of {figures[0]}?")
+    asked.append(f"Who said that {_inner(text)}, and when?")
     if names:
         asked.append(
             f"What is known about {' and '.join(names[:2])}{f' in {when}' if when else ''}?"
         )
-    if claim.speaker:
-        asked.append(f"What did {claim.speaker.strip()} say about {_topic(names)}?")
+    if speaker:
+        asked.append(f"What did {speaker} say about {names[0] if names else 'it'}?")
     asked.append(f"What evidence is there that {_inner(text)}?")
     return unique(asked)
-
-
-def _topic(names: list[str]) -> str:
-    return names[0] if names else "the claim"
 
 
 def _names(text: str) -> list[str]:
@@ -191,7 +192,7 @@ def _names(text: str) -> list[str]:
     found = []
     for match in _NAME.finditer(text):
         words = match.group().split()
-        while words and words[0] in _OPENERS:
+        while words and _OPENER.fullmatch(words[0]):
             words = words[1:]
         if words:
             found.append(" ".join(words))
@@ -201,4 +202,4 @@ def _names(text: str) -> list[str]:
 def _inner(text: str) -> str:
     """`text` as it stands inside a sentence: a first word that is no name in lower case."""
     first = text.split(" ", 1)[0]
-    return text[0].lower() + text[1:] if first in _OPENERS - {"I"} else text
+    return text[0].lower() + text[1:] if first != "I" and _OPENER.fullmatch(first) else text
