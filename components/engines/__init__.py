@@ -1,1 +1,0 @@
-"""Language models behind one interface: prompts in, replies out. No prompts live here."""

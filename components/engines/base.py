@@ -1,0 +1,108 @@
+"""What every engine does: a list of requests in, a list of replies out, each kept in the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from components.cache import Action, key_of
+from components.records import Record, decode, encode
+from components.step import Context, identity
+
+
+class Message(Record):
+    """One turn of a chat; role is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class Request(Record):
+    """What to generate from: a prompt as it stands, or a chat that the model's template renders.
+
+    temperature: 0 is greedy. top_p: nucleus sampling (Holtzman et al. 2020, section 3.1). seed:
+    of the sampling; equal requests give equal replies, so n samples are n requests with n seeds.
+    stop: text that ends the reply and is not part of it. json_schema: what the reply must fit,
+    where the engine can enforce it.
+    """
+
+    prompt: str | list[Message]
+    max_tokens: int = 256
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+    stop: list[str] = []
+    logprobs: bool = False
+    json_schema: dict[str, Any] | None = None
+
+
+class Reply(Record):
+    """What came back.
+
+    finish_reason: "stop" (the model ended, or a stop text came) or "length" (max_tokens reached).
+    logprobs: natural log-probability of each generated token, when asked for. error: why this
+    request could not be answered; such a reply is not kept, and the others are not affected.
+    """
+
+    text: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    finish_reason: str = "stop"
+    logprobs: list[float] | None = None
+    error: str | None = None
+
+
+@dataclasses.dataclass(kw_only=True)
+class Engine:
+    """Base of all engines. Subclasses add parameters as dataclass fields; a model is a Path, so
+    that its content is part of every key."""
+
+    outside: ClassVar[bool] = False  # does it call something that may fail for a while?
+    unkeyed: ClassVar[tuple[str, ...]] = ()  # parameters that cannot change a reply
+
+    def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
+        """Yield (position in `requests`, reply), in any order, each as soon as it is there."""
+        raise NotImplementedError(type(self).__name__)
+
+    def generate(self, requests: list[Request], ctx: Context) -> list[Reply]:
+        """The replies, in the order of the requests.
+
+        Each is looked up by engine (its class, code, parameters and model content) and request,
+        and written down as soon as it is there: a crash loses no finished reply, and editing one
+        prompt costs one reply. Without a missing reply no model is loaded. `ctx.tokens` counts
+        what all replies cost, also those from the cache, so a resumed run reports the same.
+        """
+        from tqdm import tqdm
+
+        engine = key_of("reply", identity(self))
+        keys = [key_of(engine, request) for request in requests]
+        found: dict[str, Reply] = {}
+        missing: dict[str, Request] = {}
+        for key, request in zip(keys, requests, strict=True):
+            action = ctx.cache.lookup(key)
+            data = ctx.cache.get(action.outputs[0]) if action else None
+            if data:
+                found[key] = decode(data, Reply)
+            else:
+                missing[key] = request
+        if missing:
+            names = list(missing)
+            bar = tqdm(total=len(names), desc="generate", delay=2, leave=False, disable=None)
+            with bar:
+                for at, reply in self.replies(list(missing.values()), ctx):
+                    found[names[at]] = reply
+                    if not reply.error:
+                        output = ctx.cache.put(encode(reply))
+                        ctx.cache.record(names[at], Action(outputs=[output]))
+                    bar.update()
+        result = [found[key] for key in keys]
+        ctx.tokens["prompt"] += sum(reply.prompt_tokens for reply in result)
+        ctx.tokens["completion"] += sum(reply.completion_tokens for reply in result)
+        return result
+
+
+def cut(text: str, stop: list[str]) -> str:
+    """`text` before the first stop text in it."""
+    ends = [text.find(mark) for mark in stop if mark in text]
+    return text[: min(ends)] if ends else text

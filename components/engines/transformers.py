@@ -1,0 +1,223 @@
+"""Text generation with Hugging Face transformers, on the CPU or whatever torch finds."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from components import assets
+from components.cache import key_of
+from components.engines.base import Engine, Message, Reply, Request, cut
+from components.errors import ClaimflowError
+from components.step import Context, identity
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclasses.dataclass(kw_only=True)
+class TransformersEngine(Engine):
+    """A causal language model in this process.
+
+    model: a folder, or the name of one below `home()/models`. dtype: float32 or bfloat16.
+    bfloat16 needs half the memory and, where the CPU has AMX, less than half the time, but then
+    a reply depends on what else is in its batch; in float32 we have not seen it do so. batch:
+    prompts at once; those of like length go together. threads: of the CPU; one is steady where
+    other work shares the cores.
+    """
+
+    unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
+
+    model: Path
+    dtype: str = "float32"
+    batch: int = 12
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        self.model = assets.model(self.model)
+        if self.dtype not in ("float32", "bfloat16"):
+            raise ClaimflowError(f"llm.dtype is {self.dtype}: choose float32 or bfloat16.")
+
+    def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
+        import torch
+
+        if any(request.json_schema is not None for request in requests):
+            raise ClaimflowError(
+                "The transformers engine can't hold a reply to a JSON schema: choose llm=vllm or "
+                "llm=openai."
+            )
+        key = key_of("transformers", identity(self.model), self.dtype)
+        loaded: _Loaded = ctx.loaded(key, lambda: _Loaded(self.model, self.dtype))
+        torch.set_num_threads(self.threads)  # counts for the calling thread alone
+        prompts = loaded.tokens(requests)
+        fits = []
+        for i, (ids, request) in enumerate(zip(prompts, requests, strict=True)):
+            if not ids:
+                yield i, Reply(error="empty prompt")
+            elif len(ids) + request.max_tokens <= loaded.context:
+                fits.append(i)
+            else:
+                yield (
+                    i,
+                    Reply(
+                        error=f"prompt of {len(ids)} tokens and max_tokens {request.max_tokens} "
+                        f"exceed the context of {loaded.context} tokens"
+                    ),
+                )
+        fits.sort(key=lambda i: (requests[i].max_tokens, len(prompts[i]), i))
+        for at in range(0, len(fits), self.batch):
+            some = fits[at : at + self.batch]
+            yield from zip(
+                some,
+                loaded.forward([prompts[i] for i in some], [requests[i] for i in some]),
+                strict=True,
+            )
+
+
+class _Loaded:
+    """A model in memory. Threads may share it."""
+
+    def __init__(self, folder: Path, dtype: str) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self.model: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=getattr(torch, dtype), local_files_only=True
+            )
+        except (OSError, ValueError) as error:
+            raise ClaimflowError(
+                f"Can't load a language model from {folder}: {str(error).splitlines()[0]}"
+            ) from error
+        self.context: int = self.model.config.max_position_embeddings
+        self.pad = self.tokenizer.pad_token_id
+        if self.pad is None:
+            self.pad = self.tokenizer.eos_token_id
+        ends = self.model.generation_config.eos_token_id
+        self.ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        self._lock = threading.Lock()  # the tokeniser keeps state while it works
+
+    def tokens(self, requests: list[Request]) -> list[list[int]]:
+        with self._lock:
+            return [self._ids(request.prompt) for request in requests]
+
+    def _ids(self, prompt: str | list[Message]) -> list[int]:
+        plain = isinstance(prompt, str)
+        text = prompt if isinstance(prompt, str) else self._rendered(prompt)
+        ids: list[int] = self.tokenizer(text, add_special_tokens=plain)["input_ids"]
+        return ids
+
+    def _rendered(self, chat: list[Message]) -> str:
+        """The chat by the model's template, which writes special tokens itself."""
+        messages = [{"role": message.role, "content": message.content} for message in chat]
+        text: str = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        return text
+
+    def forward(self, prompts: list[list[int]], requests: list[Request]) -> list[Reply]:
+        """Generate for one batch, padded on the left."""
+        import torch
+
+        width = max(map(len, prompts))
+        ids = torch.full((len(prompts), width), self.pad)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            ids[row, width - len(prompt) :] = torch.tensor(prompt)
+            mask[row, width - len(prompt) :] = 1
+        stopping = _Stopping(self, requests, width)
+        with torch.inference_mode():
+            out = self.model.generate(
+                input_ids=ids.to(self.model.device),
+                attention_mask=mask.to(self.model.device),
+                max_new_tokens=max(request.max_tokens for request in requests),
+                do_sample=False,  # _Sampling's noise makes the largest score a sample
+                logits_processor=[_Sampling(requests)],
+                stopping_criteria=[stopping],
+                pad_token_id=self.pad,
+                return_dict_in_generate=True,
+                output_logits=any(request.logprobs for request in requests),
+            )
+        replies = []
+        for row, request in enumerate(requests):
+            size = stopping.sizes[row]
+            made = out.sequences[row, width : width + size].tolist()
+            replies.append(
+                Reply(
+                    text=cut(self.decode(made), request.stop),
+                    prompt_tokens=len(prompts[row]),
+                    completion_tokens=size,
+                    finish_reason=stopping.reasons[row],
+                    logprobs=[
+                        float(out.logits[at][row].float().log_softmax(-1)[token])
+                        for at, token in enumerate(made)
+                    ]
+                    if request.logprobs
+                    else None,
+                )
+            )
+        return replies
+
+    def decode(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+
+class _Stopping:
+    """Ends each row of a batch by its own request, and remembers where and why."""
+
+    def __init__(self, loaded: _Loaded, requests: list[Request], width: int) -> None:
+        self.loaded, self.requests, self.width = loaded, requests, width
+        self.sizes = [0] * len(requests)
+        self.reasons = [""] * len(requests)
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        import torch
+
+        for row, ids in enumerate(input_ids[:, self.width :].tolist()):
+            if self.reasons[row]:
+                continue
+            request = self.requests[row]
+            ended = ids[-1] in self.loaded.ends
+            if not ended and request.stop:
+                text = self.loaded.decode(ids)
+                ended = any(mark in text for mark in request.stop)
+            if ended or len(ids) == request.max_tokens:
+                self.sizes[row] = len(ids)
+                self.reasons[row] = "stop" if ended else "length"
+        return torch.tensor([bool(reason) for reason in self.reasons], device=input_ids.device)
+
+
+class _Sampling:
+    """Samples each row by its own temperature, top_p and seed, whatever else is in the batch.
+
+    The largest of the logits with Gumbel noise added is a sample of their softmax (Gumbel 1954).
+    """
+
+    def __init__(self, requests: list[Request]) -> None:
+        import torch
+
+        self.requests = requests
+        self.generators = [torch.Generator().manual_seed(request.seed) for request in requests]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        import torch
+        from transformers import TemperatureLogitsWarper, TopPLogitsWarper
+
+        for row, request in enumerate(self.requests):
+            if request.temperature == 0:
+                continue
+            logits = TemperatureLogitsWarper(float(request.temperature))(
+                None, scores[row : row + 1]
+            )
+            if request.top_p < 1:
+                logits = TopPLogitsWarper(request.top_p)(None, logits)
+            uniform = torch.rand(logits.shape[-1], generator=self.generators[row])
+            scores[row] = logits[0] - (-uniform.log()).log().to(logits.device)
+        return scores

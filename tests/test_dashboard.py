@@ -1,0 +1,136 @@
+"""`python -m flows.dashboard` in a real browser: the runs and the comparison of a sweep."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tracking_parts import config_of, flow, free_port, serving, settings, write_data
+
+from flows.tracking import connect
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+DRIVER = shutil.which("chromedriver")
+
+
+def test_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = flow("dashboard", f"port={port}", *settings(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: Port {port} is in use. Give another: port={port + 1}\n"
+
+
+def test_a_server_needs_no_dashboard() -> None:
+    done = flow("dashboard", "tracking.uri=http://host:5000")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: http://host:5000 is a server and has its own page: open it in a browser.\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("no chromium with chromedriver (Debian: chromium, chromium-driver)")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (
+        *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *("disable-background-networking", "disable-component-update", "disable-sync"),
+        *("window-size=1500,1000", f"user-data-dir={tmp_path_factory.mktemp('chromium')}"),
+    ):
+        options.add_argument(f"--{flag}")
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a real sweep over two axes."""
+    folder = tmp_path_factory.mktemp("dashboard")
+    write_data(folder / "data")
+    axes = ["retriever=tfidf,bm25s", "chunker=document,sentence"]
+    keep = [a for a in settings(folder) if not a.startswith("retriever=")]
+    done = flow("experiment", "-m", *keep, *axes, f"out={folder}/out.json")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(place: Path) -> Iterator[str]:
+    port = free_port()
+    with serving(["flows.dashboard", f"port={port}", *settings(place)], port) as uri:
+        yield uri
+
+
+def wait_for(browser: Any, words: list[str], seconds: float = 60) -> str:
+    """The text of the page as soon as it holds all words."""
+    end = time.monotonic() + seconds
+    while True:
+        text = str(browser.execute_script("return document.body.innerText"))
+        missing = [word for word in words if word not in text]
+        if not missing:
+            return text
+        assert time.monotonic() < end, f"no {missing} on {browser.current_url}:\n{text}"
+        time.sleep(0.5)
+
+
+@pytest.fixture
+def shoot(browser: Any) -> Callable[[str], None]:
+    """Save what the browser shows, when CLAIMFLOW_SCREENSHOTS names a folder."""
+
+    def save(name: str) -> None:
+        if folder := os.environ.get("CLAIMFLOW_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            time.sleep(2)  # charts move into place
+            browser.save_screenshot(f"{folder}/{name}.png")
+
+    return save
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_runs_and_comparison(
+    place: Path, page: str, browser: Any, shoot: Callable[[str], None]
+) -> None:
+    client, experiment = connect(config_of(place))
+    runs = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
+    points = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
+    (parent,) = [run for run in runs if run not in points]
+    out = json.loads((place / "out.json").read_text())
+    assert [run.info.run_id for run in points] == [run["mlflow_run_id"] for run in out]
+
+    browser.get(f"{page}/#/experiments/{experiment}/runs")
+    wait_for(browser, ["sweep of retriever x chunker on scifact"])
+    shoot("runs")
+
+    browser.get(f"{page}/#/experiments/{experiment}/runs/{parent.info.run_id}")
+    wait_for(browser, ["sweep of retriever x chunker on scifact", "best.ndcg_at_10"])
+    shoot("sweep")
+
+    browser.get(f"{page}/#/experiments/{experiment}/runs/{points[0].info.run_id}")
+    wait_for(browser, ["scifact documents", "ndcg_at_10_low", "chunker"])
+    shoot("run")
+
+    ids = json.dumps([run.info.run_id for run in points], separators=(",", ":"))
+    query = f"runs={ids}&experiments={json.dumps([experiment])}"
+    browser.get(f"{page}/#/compare-runs?{query}")
+    text = wait_for(browser, ["Comparing 4 Runs", "ndcg_at_10", "retriever", "chunker"])
+    shoot("compare")
+    for run, point in zip(points, out, strict=True):
+        assert run.data.params["retriever"] == point["axes"]["retriever"]
+        assert run.data.params["retriever"] in text
+        assert run.data.params["chunker"] in text
