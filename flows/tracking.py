@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
+import msgspec
 
 from components.errors import ClaimflowError
 from components.files import digest, write_whole
@@ -124,15 +125,17 @@ def log_folder(folder: Path, config: DictConfig) -> str:
 def connect(config: DictConfig) -> tuple[MlflowClient, str]:
     """(client, experiment id). Raises ClaimflowError when no server answers at the URI."""
     tracking = config.tracking
+    if str(tracking.uri).startswith(("http://", "https://")):
+        _answers(str(tracking.uri))  # each time: a server may go down or hang during a sweep
     return _connect(str(tracking.uri), str(tracking.experiment), str(tracking.artifacts))
 
 
 @functools.lru_cache(maxsize=8)
 def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
+    # Of a server that stops answering half-way: by default MLflow waits two minutes, seven times.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
     if not uri.startswith("sqlite:///"):
-        if uri.startswith(("http://", "https://")):
-            _answers(uri)
         from mlflow import MlflowClient
 
         client = MlflowClient(uri)
@@ -148,8 +151,8 @@ def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
 
 
 def _answers(uri: str) -> None:
-    """Ask a server for a sign of life, for a few seconds at most: MLflow's own time-outs are
-    minutes, for the sake of large files."""
+    """Ask a server for a sign of life, for a few seconds at most: MLflow itself waits longer, and
+    tries again."""
     import requests
 
     try:
@@ -214,7 +217,10 @@ def _has(client: MlflowClient, run_id: str) -> bool:
 
 def read_record(folder: Path) -> RunRecord:
     """The record of a run folder."""
-    record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
+    try:
+        record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ClaimflowError(f"{folder}/run.json can't be read: {error}.") from error
     return record
 
 
@@ -400,8 +406,12 @@ def waiting(outputs: Path, uri: str | None = None) -> list[Path]:
     for path in sorted(outputs.glob("*/run.json")):
         folder = path.parent
         state = tracked(folder)
-        if not (state and state.whole and uri in (None, state.uri)):
+        if state and state.whole and uri in (None, state.uri):
+            continue
+        try:
             found.append((read_record(folder).parent is not None, folder.name, folder))
+        except ClaimflowError as error:  # costs the others nothing
+            say(f"  {error}")
     return [folder for _, _, folder in sorted(found)]
 
 

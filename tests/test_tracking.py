@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from tracking_parts import config_of, flow, free_port, server, settings, write_data
 
 from components.score.base import Measure
 from flows.log import Log, peak_mb, reset_peak
@@ -28,6 +28,7 @@ from flows.tracking import (
     tracked,
     waiting,
 )
+from tests.tracking_parts import config_of, flow, free_port, server, settings, write_data
 
 
 @pytest.fixture(scope="module")
@@ -203,8 +204,7 @@ def test_a_sweep_whose_tracker_went_elsewhere(config: Any, tmp_path: Path) -> No
 PROCESS = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, "tests")
-from tracking_parts import config_of
+from tests.tracking_parts import config_of
 from flows.log import Log
 from flows.tracking import open_parent
 config = config_of(Path(sys.argv[1]), "outputs=" + sys.argv[2])
@@ -361,3 +361,53 @@ def test_peak_memory_is_of_the_stage_and_counts_workers() -> None:
         worker.stdout.readline()
         assert 95 < peak_mb() - before < 140
         worker.communicate(b"\n")
+
+
+def test_a_measure_that_is_no_number(config: Any) -> None:
+    with Log(config) as log:
+        log.record.measures = {"qa": Measure(value=0.5), "mrr": Measure(value=float("nan"))}
+    assert set(read_record(log.folder).measures) == {"qa"}
+    assert read_record(log.folder).notes == ["mrr has no value: it came out as nan"]
+    assert "mrr" not in mlflow_run(config, log.folder).data.metrics
+
+
+def test_a_folder_that_cannot_be_read_costs_the_others_nothing(
+    config: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.tracking.uri = None
+    logs = [Log(config) for _ in range(2)]
+    for log in logs:
+        with log:
+            pass
+    (logs[0].folder / "run.json").write_text('{"id": 3}')
+    assert waiting(Path(config.outputs)) == [logs[1].folder]
+    assert f"{logs[0].folder}/run.json can't be read" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_in_the_middle(config: Any, tmp_path: Path) -> None:
+    """It answered the first run; the second goes on without it after a few seconds."""
+    port = free_port()
+    config.tracking.uri = f"http://127.0.0.1:{port}"
+    with server(tmp_path, port):
+        with Log(config) as first:
+            pass
+        assert first.record.mlflow_run_id
+        family = [p for p in psutil.Process().children(recursive=True) if "mlflow" in cmd(p)]
+        assert family
+        for process in family:
+            process.suspend()
+        try:
+            start = time.perf_counter()
+            with Log(config) as second:
+                pass
+            assert second.record.mlflow_run_id is None
+            assert time.perf_counter() - start < 15
+        finally:
+            for process in family:
+                process.resume()
+        assert log_folder(second.folder, config)
+
+
+def cmd(process: psutil.Process) -> str:
+    return " ".join(process.cmdline())
