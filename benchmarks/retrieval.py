@@ -87,7 +87,7 @@ def dense(todo: list[Case], ctx: Context) -> list[dict[str, Any]]:
 
     part = todo[0].passages[:ENCODED]
     texts = [p.text for p in part]
-    encoder = Encoder(model=assets.model("all-MiniLM-L6-v2"))
+    encoder = Encoder(model=assets.model("all-MiniLM-L6-v2"), threads=1)
     step = Dense(encoder=encoder, k=K)
     encoder.encode(texts[:8], ctx)  # load
     vectors, ours = timed(lambda: encoder.encode(texts, ctx))

