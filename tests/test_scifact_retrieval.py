@@ -29,6 +29,7 @@ from components.step import Context
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "scifact"
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(1800),  # where other work has the cores, encoding takes its time
     pytest.mark.skipif(not DATA.is_dir(), reason="CLAIMFLOW_DATA has no scifact"),
 ]
 WHOLE = 5183
