@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tracking_parts import config_of, flow, free_port, serving, settings, write_data
 
 from flows.tracking import connect
+from tests.tracking_parts import config_of, flow, free_port, serving, settings, write_data
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 DRIVER = shutil.which("chromedriver")

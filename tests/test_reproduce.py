@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tracking_parts import config_of, flow, settings, write_data
 
 from components.errors import ClaimflowError
 from components.records import Prediction, write_lines
@@ -17,6 +16,7 @@ from flows.log import Log
 from flows.record import RunRecord
 from flows.reproduce import differences, main
 from flows.tracking import waiting
+from tests.tracking_parts import config_of, flow, settings, write_data
 
 
 @pytest.fixture(scope="module")

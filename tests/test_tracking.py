@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tracking_parts import config_of, flow, free_port, server, settings, write_data
 
 from components.score.base import Measure
 from flows.log import Log, peak_mb, reset_peak
@@ -28,6 +27,7 @@ from flows.tracking import (
     tracked,
     waiting,
 )
+from tests.tracking_parts import config_of, flow, free_port, server, settings, write_data
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ PROCESS = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, "tests")
-from tracking_parts import config_of
+from tests.tracking_parts import config_of
 from flows.log import Log
 from flows.tracking import open_parent
 config = config_of(Path(sys.argv[1]), "outputs=" + sys.argv[2])
