@@ -40,8 +40,9 @@ def main(config: DictConfig) -> None:
             ) from error
         except OSError as error:
             raise ClaimflowError(f"Port {port} is in use. Give another: port={port + 1}") from error
-    connect(config)  # an empty store is set up first, so that the page opens on a fresh clone
-    print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    _, experiment = connect(config)  # sets up an empty store: the page opens on a fresh clone
+    page = f"#/experiments/{experiment}/runs?workflowType=machine_learning"
+    print(f"MLflow UI on http://127.0.0.1:{port}/{page} (Ctrl-C ends it)", flush=True)
     os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # no helpers for judges and such
     server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", *server, "--backend-store-uri", uri])

@@ -47,8 +47,9 @@ class Log:
             save(self.record, self.folder)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Prefect pickles a flow with its tasks for other processes; no task uses the log.
-        return {}
+        """Prefect pickles a flow with all that it closes over for its worker processes; the lock
+        stays with the process that holds it."""
+        return {key: value for key, value in self.__dict__.items() if key != "_alive"}
 
     def keep_config(self, config: Any) -> None:
         """Write the resolved config into the run's folder."""
@@ -145,10 +146,16 @@ def peak_mb() -> float:
 
 
 def _processes() -> list[int]:
+    """This process and those that work for it; Prefect's server does no work of ours."""
     import psutil
 
     own = psutil.Process()
-    return [own.pid, *(child.pid for child in own.children(recursive=True))]
+    pids = [own.pid]
+    for child in own.children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            if not any("prefect.server" in word for word in child.cmdline()):
+                pids.append(child.pid)
+    return pids
 
 
 def _peak_kb(pid: int) -> int:

@@ -20,7 +20,7 @@ def _axes() -> str:
 
     if not HydraConfig.initialized():
         return "default"
-    skip = ("sweep", "out", "name", "tracking", "runner", "cache")
+    skip = ("sweep", "out", "outputs", "name", "tracking", "runner", "cache")
     chosen = [
         text.lstrip("+~")
         for text in HydraConfig.get().overrides.task

@@ -87,6 +87,9 @@ class Sweep:
 
         if self.log is None or self.config is None:
             return
+        same = [record.datasets for record in self.records if record.datasets]
+        if same and all(datasets == same[0] for datasets in same):
+            self.log.record.datasets = same[0]
         with self.log:
             publish_sweep(self.config, self.records, self.log)
         print((self.log.folder / "report.md").read_text(encoding="utf-8"))

@@ -38,6 +38,8 @@ BATCH = {"params": 100, "tags": 100, "metrics": 1000}  # items a call
 BATCH_BYTES = 900_000  # a call, as JSON
 
 STATE = ".mlflow.json"
+# The page opens with runs and charts, not with traces of chat models.
+EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
 
 class Tracked(Record):
@@ -167,7 +169,7 @@ def _experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:
     found = client.get_experiment_by_name(name)
     if not found:
         try:
-            return str(client.create_experiment(name, artifacts))
+            return str(client.create_experiment(name, artifacts, EXPERIMENT_TAGS))
         except MlflowException:  # another process was quicker
             found = client.get_experiment_by_name(name)
             if not found:
@@ -225,8 +227,8 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
-    """Every config value by its dotted key, every group's choice by the group's name, swept axes
-    among both, and the versions of packages.
+    """Every config value by its dotted key, every group's choice by the group's name, the versions
+    of packages; and each swept axis as `axis.NAME`, which MLflow's comparison so shows first.
 
     A value too long for MLflow is replaced by its digest and where to read it.
     """
@@ -234,11 +236,8 @@ def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
 
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     values = dict(_flat("", config))
-    for axis, value in record.axes.items():
-        values.setdefault(axis, value)
     values.update(record.choices)  # a group's own key is free, or says {} for the choice `none`
-    if record.children:
-        values.update(record.axes)
+    values.update({f"axis.{axis}": value for axis, value in record.axes.items()})
     for package, version in record.environment.get("versions", {}).items():
         values[f"version.{package}"] = version
     for key in ("python", "platform", "cores"):

@@ -49,7 +49,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for flag in (
         *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
         *("disable-background-networking", "disable-component-update", "disable-sync"),
-        *("window-size=1500,1000", f"user-data-dir={tmp_path_factory.mktemp('chromium')}"),
+        *("window-size=1700,1000", f"user-data-dir={tmp_path_factory.mktemp('chromium')}"),
     ):
         options.add_argument(f"--{flag}")
     driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
@@ -88,6 +88,16 @@ def wait_for(browser: Any, words: list[str], seconds: float = 60) -> str:
         time.sleep(0.5)
 
 
+def click(browser: Any, selector: str, words: str) -> None:
+    """Click the first such element whose text begins with `words`, or whose name holds them."""
+    found = """return [...document.querySelectorAll(arguments[0])].find(
+        e => e.textContent.startsWith(arguments[1])
+            || e.dataset.componentId?.includes(arguments[1]))"""
+    element = browser.execute_script(found, selector, words)
+    assert element, f"no {words} to click"
+    browser.execute_script("arguments[0].click()", element)
+
+
 @pytest.fixture
 def shoot(browser: Any) -> Callable[[str], None]:
     """Save what the browser shows, when CLAIMFLOW_SCREENSHOTS names a folder."""
@@ -106,6 +116,9 @@ def shoot(browser: Any) -> Callable[[str], None]:
 def test_runs_and_comparison(
     place: Path, page: str, browser: Any, shoot: Callable[[str], None]
 ) -> None:
+    from selenium import webdriver
+    from selenium.webdriver.common.keys import Keys
+
     client, experiment = connect(config_of(place))
     runs = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
     points = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
@@ -113,8 +126,33 @@ def test_runs_and_comparison(
     out = json.loads((place / "out.json").read_text())
     assert [run.info.run_id for run in points] == [run["mlflow_run_id"] for run in out]
 
-    browser.get(f"{page}/#/experiments/{experiment}/runs")
-    wait_for(browser, ["sweep of retriever x chunker on scifact"])
+    browser.get(f"{page}/#/experiments/{experiment}/runs?workflowType=machine_learning")
+    wait_for(browser, ["scifact dev", "Expand rows"])
+    browser.execute_script("localStorage['mlflow.assistant.panelOpen_v1'] = 'false'")
+    browser.refresh()
+    wait_for(browser, ["scifact dev", "Expand rows"])
+    click(browser, "button", "runnamecellrenderer")  # the plus beside the sweep
+    wait_for(browser, ["bm25s", "tfidf"])
+    click(browser, "button", "Show more columns")
+    wait_for(browser, ["Parameters", "axis.retriever"])
+    for column in ("ndcg_at_10", "axis.retriever", "axis.chunker"):
+        click(browser, "[class*=tree-title]", column)
+        time.sleep(0.5)
+    webdriver.ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    time.sleep(1)
+    assert "Search columns" not in browser.page_source
+    headers, cells = (
+        browser.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText.trim())",
+            f"[role={role}]",
+        )
+        for role in ("columnheader", "gridcell")
+    )
+    assert {"ndcg_at_10", "axis.retriever", "axis.chunker"} <= set(headers)
+    assert {"bm25s", "tfidf", "document", "sentence"} <= set(cells)
+    for point in out:
+        value = str(point["measures"]["ndcg_at_10"]["value"])
+        assert [cell for cell in cells if cell and value.startswith(cell)]
     shoot("runs")
 
     browser.get(f"{page}/#/experiments/{experiment}/runs/{parent.info.run_id}")
@@ -122,15 +160,16 @@ def test_runs_and_comparison(
     shoot("sweep")
 
     browser.get(f"{page}/#/experiments/{experiment}/runs/{points[0].info.run_id}")
-    wait_for(browser, ["scifact documents", "ndcg_at_10_low", "chunker"])
+    wait_for(browser, ["scifact dev", "ndcg_at_10_low", "axis.chunker", "Parent run"])
     shoot("run")
 
     ids = json.dumps([run.info.run_id for run in points], separators=(",", ":"))
     query = f"runs={ids}&experiments={json.dumps([experiment])}"
     browser.get(f"{page}/#/compare-runs?{query}")
-    text = wait_for(browser, ["Comparing 4 Runs", "ndcg_at_10", "retriever", "chunker"])
+    text = wait_for(browser, ["Comparing 4 Runs", "axis.retriever", "axis.chunker", "ndcg_at_10"])
     shoot("compare")
     for run, point in zip(points, out, strict=True):
-        assert run.data.params["retriever"] == point["axes"]["retriever"]
-        assert run.data.params["retriever"] in text
-        assert run.data.params["chunker"] in text
+        for axis in ("retriever", "chunker"):
+            assert run.data.params[f"axis.{axis}"] == point["axes"][axis]
+            assert point["axes"][axis] in text
+        assert f"{point['measures']['ndcg_at_10']['value']:.3f}".rstrip("0") in text

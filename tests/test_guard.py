@@ -24,10 +24,10 @@ def ctx(tmp_path: Path) -> Context:
     return Context(Cache(tmp_path))
 
 
-def strict() -> Guard:
+def strict(**changes: bool) -> Guard:
     config = yaml.safe_load((ROOT / "conf" / "guard" / "strict.yaml").read_text())
     assert config.pop("_target_") == "components.store.guard.Guard"
-    return Guard(**config)
+    return Guard(**config | changes)
 
 
 def guarded(
@@ -61,7 +61,9 @@ def test_pitfall_1_later_pages_and_fact_checks_are_dropped_and_counted(ctx: Cont
         doc("https://en.trueorfalse.example/other", "2019-01-01"),
         doc("https://www.reuters.com/fact-check/x"),
     ]
-    ids, reasons = guarded(strict(), ctx, parse_date("2-11-2020"), [*dropped, *kept])
+    ids, reasons = guarded(
+        strict(archive_stamps=True), ctx, parse_date("2-11-2020"), [*dropped, *kept]
+    )
     assert ids == [d.id for d in kept]
     assert reasons == {LATER: 5, ARTICLE: 1, SITE: 2}
 

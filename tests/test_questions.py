@@ -89,6 +89,20 @@ def test_rules_ask_for_figure_quotation_name_date_and_speaker() -> None:
     assert "What did Bo Ek say about Port of Orm?" in asked
 
 
+@pytest.mark.parametrize(
+    ("text", "figure"),
+    [
+        ("Rents fell by 12 percent since May 2021.", "12 percent"),
+        ("On 3 March 2024 a marmot cut 1,900 homes off.", "1,900 homes"),
+        ("Since 2022 it cost $2000 in all.", "$2000"),
+        ("The tunnel opened on May 4, 1998.", None),
+    ],
+)
+def test_days_and_years_are_no_figures(text: str, figure: str | None) -> None:
+    asked = [question for question in rules(Claim(id="0", text=text)) if "figure" in question]
+    assert asked == ([f"What is the source for the figure of {figure}?"] if figure else [])
+
+
 @given(st.text(), st.none() | st.text(), st.none() | st.dates())
 def test_rules_ask_something_of_any_claim(
     text: str, speaker: str | None, date: datetime.date | None

@@ -82,8 +82,9 @@ def test_everything_is_logged(config: Any) -> None:
     params = run.data.params
     for key, value in {
         "seed": "13",
-        "+extra": None,  # a name that MLflow refuses
-        "_plus_extra": "7",
+        "axis.seed": "13",
+        "axis.+extra": None,  # a name that MLflow refuses
+        "axis._plus_extra": "7",
         "dataset.split": "dev",
         "retriever.tfidf.k": str(config.retriever.tfidf.k),
         "scorer.draws": "1000",
@@ -327,11 +328,12 @@ def test_a_sweep_killed_in_the_middle(place: Path, tmp_path: Path) -> None:
     runs = [mlflow_run(config, folder) for folder in folders]
     (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     assert parent.info.status == "KILLED"
-    assert parent.data.params["seed"] == points
+    assert parent.data.params["axis.seed"] == points
+    assert "seed" not in parent.data.params
     children = [run for run in runs if run is not parent]
     assert len(children) >= 2
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
-    assert [run.data.params["seed"] for run in children[:2]] == ["0", "1"]
+    assert [run.data.params["axis.seed"] for run in children[:2]] == ["0", "1"]
 
 
 def test_track_without_a_tracker_is_one_line() -> None:

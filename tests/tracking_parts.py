@@ -29,7 +29,7 @@ TEXTS = {
 CLAIMS = {
     1: ("Moss stays green in winter.", 11),
     2: ("Fern spores drift for miles.", 12),
-    3: ("Lichen grows a metre a year.", 13),
+    3: ("Water stays green in dry summers.", 14),
 }
 
 

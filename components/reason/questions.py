@@ -146,10 +146,16 @@ def unique(texts: Iterable[str]) -> list[str]:
 # Rules
 
 _QUOTE = re.compile(r"[\"“”]([^\"“”]{3,})[\"“”]")
+# A day or a year is no figure that needs a source.
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DAY = re.compile(
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b|\b(?:{_MONTHS})\s\d{{1,2}}\b(?!\s?%)|"
+    r"(?<![$€£₹\d.,])\b(?:1[89]|20)\d\d\b(?![.,]?\d|\s?%)"
+)
 # A figure, its unit, and up to two words that say what it counts.
 _FIGURE = re.compile(
     r"[$€£₹]?\d[\d,.]*(?:\s?%|\s(?:percent|per cent|hundred|thousand|million|billion|trillion|"
-    r"crore|lakh))?(?:\s[^\W\d_]{4,}\b){0,2}"
+    r"crore|lakh))?(?:\s(?!since|than|from|with|after|before|during|over|when|that)[^\W\d_]{4,}\b){0,2}"
 )
 _NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|for|and|de|al)\s+)*[A-Z][\w'’-]*)*")
 # Words that begin a sentence without being a name.
@@ -174,7 +180,7 @@ def rules(claim: Claim) -> list[str]:
     asked = [f"Is it true that {_inner(text)}?"]
     if quote := _QUOTE.search(whole):
         asked.append(f'Who said "{quote.group(1).strip()}", and in what context?')
-    if figures := [found.group().rstrip(".,") for found in _FIGURE.finditer(text)]:
+    if figures := [found.group().rstrip(".,") for found in _FIGURE.finditer(_DAY.sub(";", text))]:
         asked.append(f"What is the source for the figure of {figures[0]}?")
     asked.append(f"Who said that {_inner(text)}, and when?")
     if names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ class Bm25s(Search):
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         import bm25s
 
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # the package sets DEBUG
         vocabulary: dict[str, int] = {}
         ids = [
             [vocabulary.setdefault(term, len(vocabulary)) for term in text]
