@@ -204,7 +204,6 @@ def test_a_sweep_whose_tracker_went_elsewhere(config: Any, tmp_path: Path) -> No
 PROCESS = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, "tests")
 from tests.tracking_parts import config_of
 from flows.log import Log
 from flows.tracking import open_parent
