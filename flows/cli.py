@@ -31,6 +31,8 @@ for _name, _value in {
 }.items():
     os.environ.setdefault(_name, _value)
 
+swallowed: list[Exception] = []  # errors that Hydra would not pass on
+
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
 
@@ -52,15 +54,13 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             return
         import hydra
 
-        failed: list[ClaimflowError] = []
-
         @functools.wraps(main)
         def guarded(config: DictConfig) -> object:
             # Hydra prints a line of its own about what escapes a job: keep ours from it.
             try:
                 return main(config)
             except ClaimflowError as error:
-                failed.append(error)
+                swallowed.append(error)
                 return None
 
         if "-m" in words:  # argparse takes it only before the settings
@@ -68,8 +68,8 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             words.insert(0, "-m")
         sys.argv[1:] = words
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
-        if failed:
-            raise failed[0]
+        if swallowed:
+            raise swallowed[0]
 
     plain(run, lambda: help_page(_doc(main), config))
 

@@ -15,6 +15,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
 from components.errors import ClaimflowError
+from flows.cli import swallowed
 from flows.log import Log, say
 from flows.record import RunRecord, save, write_out
 
@@ -124,7 +125,10 @@ class SweepCallback(Callback):
         global _current
         sweep, _current = _current, None
         if sweep:
-            sweep.finish()
+            try:
+                sweep.finish()
+            except Exception as error:  # Hydra would make a mere warning of it
+                swallowed.append(error)
 
 
 def axes_of(config: DictConfig) -> dict[str, str]:
