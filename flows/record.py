@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime
 import getpass
 import importlib.metadata
-import math
 import os
 import platform
 import subprocess
@@ -105,12 +104,7 @@ def choices() -> dict[str, str]:
 
 
 def save(record: RunRecord, folder: Path) -> None:
-    """Write run.json, whole. A measure that is no number is left out, with a note: JSON has no
-    word for it."""
-    for name, measure in list(record.measures.items()):
-        if not math.isfinite(measure.value):
-            del record.measures[name]
-            record.notes.append(f"{name} has no value: it came out as {measure.value}")
+    """Write run.json, whole."""
     write_whole(folder / "run.json", encode(record))
 
 

@@ -13,6 +13,7 @@ import json
 import os
 import posixpath
 import re
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ def log_folder(folder: Path, config: DictConfig) -> str:
             changed.append(f"{key}: {before} is kept, now {value}")
     ended = _milliseconds(record.ended) if record.ended else _last_write(folder)
     metrics = [Metric(k, v, ended, 0) for k, v in _named(metrics_of(record), names)]
-    tags = _tags(folder, record)
+    tags = _tags(folder, record, experiment)
     if changed:
         tags["parameters_changed"] = "\n".join(changed)
         say(f"  MLflow run {run_id} has other parameters: {'; '.join(changed)[:300]}")
@@ -277,7 +278,7 @@ def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
     yield "seconds.total", round(sum(record.seconds.values()), 3)
 
 
-def _tags(folder: Path, record: RunRecord) -> dict[str, str]:
+def _tags(folder: Path, record: RunRecord, experiment: str) -> dict[str, str]:
     """What the runs page shows beside parameters and measures; the report as description."""
     report = folder / "report.md"
     tags = {
@@ -292,6 +293,13 @@ def _tags(folder: Path, record: RunRecord) -> dict[str, str]:
     if record.error:
         tags["error"] = record.error
         tags["mlflow.note.content"] += f"\n**{record.status}:** {record.error}\n"
+    points = [
+        state.run_id for child in record.children if (state := tracked(folder.parent / child))
+    ]
+    if points:
+        page = f"runs={json.dumps(points)}&experiments={json.dumps([experiment])}"
+        link = f"[Compare the points](#/compare-runs?{urllib.parse.quote(page, safe='=&')})"
+        tags["mlflow.note.content"] = f"{link}\n\n{tags['mlflow.note.content']}"
     return tags
 
 

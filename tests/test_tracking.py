@@ -190,6 +190,9 @@ def test_a_sweep_whose_tracker_went_elsewhere(config: Any, tmp_path: Path) -> No
         pass
     here = mlflow_run(config, child.folder)
     assert here.data.tags["mlflow.parentRunId"] == mlflow_run(config, parent.folder).info.run_id
+    note = mlflow_run(config, parent.folder).data.tags["mlflow.note.content"]
+    assert note.startswith("[Compare the points](#/compare-runs?runs=")
+    assert here.info.run_id in note
     other = config.copy()
     other.tracking.uri = f"sqlite:///{tmp_path}/other/mlflow.db"
     other.tracking.artifacts = f"{tmp_path}/other/artifacts"
@@ -363,14 +366,6 @@ def test_peak_memory_is_of_the_stage_and_counts_workers() -> None:
         worker.stdout.readline()
         assert 95 < peak_mb() - before < 140
         worker.communicate(b"\n")
-
-
-def test_a_measure_that_is_no_number(config: Any) -> None:
-    with Log(config) as log:
-        log.record.measures = {"qa": Measure(value=0.5), "mrr": Measure(value=float("nan"))}
-    assert set(read_record(log.folder).measures) == {"qa"}
-    assert read_record(log.folder).notes == ["mrr has no value: it came out as nan"]
-    assert "mrr" not in mlflow_run(config, log.folder).data.metrics
 
 
 def test_a_folder_that_cannot_be_read_costs_the_others_nothing(
