@@ -98,11 +98,9 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = command(
-            "flows.dashboard", f"+port={port}", f"tracking.uri=sqlite:///{tmp_path}/m.db"
-        )
+        done = command("flows.dashboard", f"port={port}", f"tracking.uri=sqlite:///{tmp_path}/m.db")
     assert done.returncode == 1
-    assert done.stderr.strip() == f"error: Port {port} is in use. Give another: +port={port + 1}"
+    assert done.stderr.strip() == f"error: Port {port} is in use. Give another: port={port + 1}"
 
 
 def test_disk_errors_other_than_full_pass_through(tmp_path: Path) -> None:
