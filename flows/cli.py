@@ -33,6 +33,9 @@ for _name, _value in {
 
 swallowed: list[Exception] = []  # errors that Hydra would not pass on
 
+# Where things lie on a machine: not part of a config that is kept in a file.
+PLACES = ("cache", "outputs", "out", "tracking")
+
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
 
@@ -102,6 +105,17 @@ def _doc(main: Callable[..., object]) -> str:
     return (sys.modules[main.__module__].__doc__ or "").strip()
 
 
+def composed(overrides: list[str]) -> DictConfig:
+    """The config that a command line would give."""
+    from hydra import compose, initialize_config_dir
+
+    from flows.resolvers import register
+
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        return compose("config", overrides=overrides)
+
+
 def from_file(path: Path, changes: list[str]) -> DictConfig:
     """The config in a file, with KEY=VALUE changes to values that it has."""
     from omegaconf import DictConfig, OmegaConf
@@ -113,6 +127,10 @@ def from_file(path: Path, changes: list[str]) -> DictConfig:
     config = OmegaConf.load(path)
     if not isinstance(config, DictConfig):
         raise ClaimflowError(f"{path} holds no mapping of settings.")
+    here = composed([])
+    for key in PLACES:
+        if key not in config:
+            config[key] = here[key]
     for change in changes:
         key, _, value = change.partition("=")
         OmegaConf.set_struct(config, not key.startswith("+"))  # a + adds a key, as in Hydra

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from components.files import ROOT, write_whole
-from flows.cli import CONF, plain
+from flows.cli import PLACES, composed, plain
 
 HEADER = (
     "# Written by `python -m flows.params` from conf/: change it there, or with `dvc exp run -S`.\n"
@@ -21,14 +21,12 @@ HEADER = (
 
 def text(overrides: list[str]) -> str:
     """The composed config as YAML; interpolations stay, so one value stands in one place."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
+    from omegaconf import OmegaConf, open_dict
 
-    from flows.resolvers import register
-
-    register()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        config = compose("config", overrides=[*overrides, "name=dvc"])
+    config = composed([*overrides, "name=dvc"])
+    with open_dict(config):
+        for key in PLACES:
+            del config[key]
     return HEADER + OmegaConf.to_yaml(config)
 
 

@@ -237,6 +237,7 @@ def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
 
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     values = dict(_flat("", config))
+    values.pop("name", None)  # that of the run
     values.update(record.choices)  # a group's own key is free, or says {} for the choice `none`
     values.update({f"axis.{axis}": value for axis, value in record.axes.items()})
     for package, version in record.environment.get("versions", {}).items():

@@ -36,7 +36,9 @@ FILLED = {
     "TEAM.json": str(DATA / "averitec" / "predictions_dev" / "baseline_2024.json"),
     "gold=dev.json": f"gold={DATA / 'averitec' / 'dev.json'}",
 }
-LONG = re.compile(r"run=ID|dataset=scifact \+sweep|flows\.dashboard|http://")  # tested elsewhere
+LONG = re.compile(
+    r"run=ID|retriever=overlap|dataset=scifact \+sweep|flows\.dashboard|http://"
+)  # tested elsewhere
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def test_the_default_experiment(experiment: Callable[..., Ran]) -> None:
     for name in MEASURES:
         measure = first.record.measures[name]
         assert 0 <= measure.low <= measure.value <= measure.high <= 1, name
-    assert first.record.counts["dropped_later"] > 0
+    assert first.record.counts["dropped_later than the claim"] > 0
     predictions = [p for _, p in read_lines(first.folder / "predictions.jsonl", dict)]
     assert [p["id"] for p in predictions] == [str(i) for i in range(24)]
     assert all(1 <= len(p["evidence"]) <= 10 for p in predictions)
