@@ -71,6 +71,8 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             words.insert(0, "-m")
         sys.argv[1:] = words
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        if sweep := sys.modules.get("flows.sweep"):
+            failed += sweep.failures
         if failed:
             raise failed[0]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _current: Sweep | None = None
+failures: list[ClaimflowError] = []  # of finished sweeps, for the command line to end with
 
 
 def current() -> Sweep | None:
@@ -124,7 +125,10 @@ class SweepCallback(Callback):
         global _current
         sweep, _current = _current, None
         if sweep:
-            sweep.finish()
+            try:
+                sweep.finish()
+            except ClaimflowError as error:  # Hydra would only warn of it
+                failures.append(error)
 
 
 def axes_of(config: DictConfig) -> dict[str, str]:
