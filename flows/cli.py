@@ -31,8 +31,6 @@ for _name, _value in {
 }.items():
     os.environ.setdefault(_name, _value)
 
-swallowed: list[Exception] = []  # errors that Hydra would not pass on
-
 # Where things lie on a machine: not part of a config that is kept in a file.
 PLACES = ("cache", "outputs", "out", "tracking")
 
@@ -57,13 +55,15 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             return
         import hydra
 
+        failed: list[Exception] = []
+
         @functools.wraps(main)
         def guarded(config: DictConfig) -> object:
             # Hydra prints a line of its own about what escapes a job: keep ours from it.
             try:
                 return main(config)
             except ClaimflowError as error:
-                swallowed.append(error)
+                failed.append(error)
                 return None
 
         if "-m" in words:  # argparse takes it only before the settings
@@ -71,8 +71,10 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             words.insert(0, "-m")
         sys.argv[1:] = words
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
-        if swallowed:
-            raise swallowed[0]
+        if sweep := sys.modules.get("flows.sweep"):
+            failed += sweep.failures
+        if failed:
+            raise failed[0]
 
     plain(run, lambda: help_page(_doc(main), config))
 

@@ -15,7 +15,6 @@ from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
 from components.errors import ClaimflowError
-from flows.cli import swallowed
 from flows.log import Log, say
 from flows.record import RunRecord, save, write_out
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _current: Sweep | None = None
+failures: list[Exception] = []  # of finished sweeps, for the command line to end with
 
 
 def current() -> Sweep | None:
@@ -127,8 +127,8 @@ class SweepCallback(Callback):
         if sweep:
             try:
                 sweep.finish()
-            except Exception as error:  # Hydra would make a mere warning of it
-                swallowed.append(error)
+            except Exception as error:  # Hydra would only warn of it
+                failures.append(error)
 
 
 def axes_of(config: DictConfig) -> dict[str, str]:

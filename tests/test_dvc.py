@@ -55,12 +55,4 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
     assert sh("git status --porcelain --untracked-files=no", clone) == ""  # dvc.lock included
     assert "up to date" in sh("dvc repro", clone)
     assert "qa" in sh("dvc metrics show", clone)
-    assert "calibration" in sh("dvc plots show --show-vega pipeline/scores/calibration.csv", clone)
-
-
-@pytest.mark.slow
-def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
-    sh("dvc exp run -q -n other -S retriever.bm25.k1=1.2 -S questioner.n=2", clone)
-    shown = json.loads(sh("dvc params diff --json", clone))
-    assert shown["params.yaml"]["retriever.bm25.k1"] == {"old": 0.9, "new": 1.2}
-    assert "other" in sh("dvc exp show --csv --only-changed", clone)
+    assert "confidence" in sh("dvc plots show --show-vega pipeline/scores/calibration.csv", clone)

@@ -69,10 +69,12 @@ def demo(tmp_path: Path) -> Path:
 
 
 def edit_document(demo: Path, claim: int, sentence: str) -> None:
-    """Append a sentence to the first page with text of a claim's store."""
+    """Append a sentence to every page with text of a claim's store."""
     path = demo / "knowledge_store" / "dev" / f"{claim}.json"
     pages = [json.loads(line) for line in path.read_text().splitlines()]
-    next(page for page in pages if page.get("url2text"))["url2text"].append(sentence)
+    for page in pages:
+        if page.get("url2text"):
+            page["url2text"].append(sentence)
     path.write_text("".join(json.dumps(page) + "\n" for page in pages))
 
 
