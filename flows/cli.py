@@ -55,7 +55,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             return
         import hydra
 
-        failed: list[ClaimflowError] = []
+        failed: list[Exception] = []
 
         @functools.wraps(main)
         def guarded(config: DictConfig) -> object:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _current: Sweep | None = None
-failures: list[ClaimflowError] = []  # of finished sweeps, for the command line to end with
+failures: list[Exception] = []  # of finished sweeps, for the command line to end with
 
 
 def current() -> Sweep | None:
@@ -127,7 +127,7 @@ class SweepCallback(Callback):
         if sweep:
             try:
                 sweep.finish()
-            except ClaimflowError as error:  # Hydra would only warn of it
+            except Exception as error:  # Hydra would only warn of it
                 failures.append(error)
 
 

@@ -13,11 +13,13 @@ import json
 import os
 import posixpath
 import re
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import filelock
+import msgspec
 
 from components.errors import ClaimflowError
 from components.files import digest, write_whole
@@ -100,7 +102,7 @@ def log_folder(folder: Path, config: DictConfig) -> str:
             changed.append(f"{key}: {before} is kept, now {value}")
     ended = _milliseconds(record.ended) if record.ended else _last_write(folder)
     metrics = [Metric(k, v, ended, 0) for k, v in _named(metrics_of(record), names)]
-    tags = _tags(folder, record)
+    tags = _tags(folder, record, experiment)
     if changed:
         tags["parameters_changed"] = "\n".join(changed)
         say(f"  MLflow run {run_id} has other parameters: {'; '.join(changed)[:300]}")
@@ -126,15 +128,17 @@ def log_folder(folder: Path, config: DictConfig) -> str:
 def connect(config: DictConfig) -> tuple[MlflowClient, str]:
     """(client, experiment id). Raises ClaimflowError when no server answers at the URI."""
     tracking = config.tracking
+    if str(tracking.uri).startswith(("http://", "https://")):
+        _answers(str(tracking.uri))  # each time: a server may go down or hang during a sweep
     return _connect(str(tracking.uri), str(tracking.experiment), str(tracking.artifacts))
 
 
 @functools.lru_cache(maxsize=8)
 def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
+    # Of a server that stops answering half-way: by default MLflow waits two minutes, seven times.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
     if not uri.startswith("sqlite:///"):
-        if uri.startswith(("http://", "https://")):
-            _answers(uri)
         from mlflow import MlflowClient
 
         client = MlflowClient(uri)
@@ -150,8 +154,8 @@ def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
 
 
 def _answers(uri: str) -> None:
-    """Ask a server for a sign of life, for a few seconds at most: MLflow's own time-outs are
-    minutes, for the sake of large files."""
+    """Ask a server for a sign of life, for a few seconds at most: MLflow itself waits longer, and
+    tries again."""
     import requests
 
     try:
@@ -216,7 +220,10 @@ def _has(client: MlflowClient, run_id: str) -> bool:
 
 def read_record(folder: Path) -> RunRecord:
     """The record of a run folder."""
-    record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
+    try:
+        record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ClaimflowError(f"{folder}/run.json can't be read: {error}.") from error
     return record
 
 
@@ -230,6 +237,7 @@ def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
 
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     values = dict(_flat("", config))
+    values.pop("name", None)  # that of the run
     values.update(record.choices)  # a group's own key is free, or says {} for the choice `none`
     values.update({f"axis.{axis}": value for axis, value in record.axes.items()})
     for package, version in record.environment.get("versions", {}).items():
@@ -271,7 +279,7 @@ def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
     yield "seconds.total", round(sum(record.seconds.values()), 3)
 
 
-def _tags(folder: Path, record: RunRecord) -> dict[str, str]:
+def _tags(folder: Path, record: RunRecord, experiment: str) -> dict[str, str]:
     """What the runs page shows beside parameters and measures; the report as description."""
     report = folder / "report.md"
     tags = {
@@ -286,6 +294,13 @@ def _tags(folder: Path, record: RunRecord) -> dict[str, str]:
     if record.error:
         tags["error"] = record.error
         tags["mlflow.note.content"] += f"\n**{record.status}:** {record.error}\n"
+    points = [
+        state.run_id for child in record.children if (state := tracked(folder.parent / child))
+    ]
+    if points:
+        page = f"runs={json.dumps(points)}&experiments={json.dumps([experiment])}"
+        link = f"[Compare the points](#/compare-runs?{urllib.parse.quote(page, safe='=&')})"
+        tags["mlflow.note.content"] = f"{link}\n\n{tags['mlflow.note.content']}"
     return tags
 
 
@@ -399,8 +414,12 @@ def waiting(outputs: Path, uri: str | None = None) -> list[Path]:
     for path in sorted(outputs.glob("*/run.json")):
         folder = path.parent
         state = tracked(folder)
-        if not (state and state.whole and uri in (None, state.uri)):
+        if state and state.whole and uri in (None, state.uri):
+            continue
+        try:
             found.append((read_record(folder).parent is not None, folder.name, folder))
+        except ClaimflowError as error:  # costs the others nothing
+            say(f"  {error}")
     return [folder for _, _, folder in sorted(found)]
 
 

@@ -3,6 +3,8 @@
 import copy
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from components.cache import Cache
 from components.errors import ClaimflowError
+from components.files import ROOT
 from components.records import AVERITEC_LABELS, Answer, Claim, Evidence, Prediction, Question
 from components.score.averitec import (
     Averitec2024,
@@ -353,3 +356,23 @@ def test_real_submissions(name: str, q: float, qa: float, score: float, accuracy
     assert found["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     if name == "hero_8b":
         assert any("repeat a question" in note and "(170)" in note for note in scores.notes)
+
+
+def test_brier_is_the_same_in_every_process() -> None:
+    """Sets of strings have another order in each, and sums of floats depend on the order."""
+    code = (
+        "from components.score.calibration import brier\n"
+        "p = {'a': 0.1, 'b': 0.123456789, 'c': 0.3141592653, 'd': 0.4623839457}\n"
+        "print([brier({k: v * s for k, v in p.items()}, 'b') for s in (0.7, 0.9, 0.99, 1.0)])"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+        for seed in range(6)
+    }
+    assert len(outputs) == 1

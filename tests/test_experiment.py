@@ -166,6 +166,15 @@ def test_a_failing_point_leaves_the_others(tmp_path: Path) -> None:
     assert "failed" in done.stdout
 
 
+def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
+    done = command("flows.experiment", "-m", "retriever=bm25s,tfidf", f"path={tmp_path}/none",
+                   "tracking=none", *places(tmp_path))  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: 2 of 2 points failed")
+    assert done.stdout.count("No dev.json") == 2
+
+
 def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     words = [sys.executable, "-m", *SWEEP, "tracking=none"]
     killed = subprocess.Popen(

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from components.score.base import Measure
@@ -189,6 +190,9 @@ def test_a_sweep_whose_tracker_went_elsewhere(config: Any, tmp_path: Path) -> No
         pass
     here = mlflow_run(config, child.folder)
     assert here.data.tags["mlflow.parentRunId"] == mlflow_run(config, parent.folder).info.run_id
+    note = mlflow_run(config, parent.folder).data.tags["mlflow.note.content"]
+    assert note.startswith("[Compare the points](#/compare-runs?runs=")
+    assert here.info.run_id in note
     other = config.copy()
     other.tracking.uri = f"sqlite:///{tmp_path}/other/mlflow.db"
     other.tracking.artifacts = f"{tmp_path}/other/artifacts"
@@ -362,3 +366,45 @@ def test_peak_memory_is_of_the_stage_and_counts_workers() -> None:
         worker.stdout.readline()
         assert 95 < peak_mb() - before < 140
         worker.communicate(b"\n")
+
+
+def test_a_folder_that_cannot_be_read_costs_the_others_nothing(
+    config: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.tracking.uri = None
+    logs = [Log(config) for _ in range(2)]
+    for log in logs:
+        with log:
+            pass
+    (logs[0].folder / "run.json").write_text('{"id": 3}')
+    assert waiting(Path(config.outputs)) == [logs[1].folder]
+    assert f"{logs[0].folder}/run.json can't be read" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_in_the_middle(config: Any, tmp_path: Path) -> None:
+    """It answered the first run; the second goes on without it after a few seconds."""
+    port = free_port()
+    config.tracking.uri = f"http://127.0.0.1:{port}"
+    with server(tmp_path, port):
+        with Log(config) as first:
+            pass
+        assert first.record.mlflow_run_id
+        family = [p for p in psutil.Process().children(recursive=True) if "mlflow" in cmd(p)]
+        assert family
+        for process in family:
+            process.suspend()
+        try:
+            start = time.perf_counter()
+            with Log(config) as second:
+                pass
+            assert second.record.mlflow_run_id is None
+            assert time.perf_counter() - start < 15
+        finally:
+            for process in family:
+                process.resume()
+        assert log_folder(second.folder, config)
+
+
+def cmd(process: psutil.Process) -> str:
+    return " ".join(process.cmdline())

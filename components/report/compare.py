@@ -97,7 +97,7 @@ def table(points: list[Point], primary: str, shown: list[str]) -> tuple[list[str
             rows.append(
                 [
                     *start,
-                    *(["failed"] + ["–"] * (len(measures) - 1)),
+                    *["failed", *["–"] * len(measures)][: len(measures)],
                     point.error,
                     "–",
                     "–",

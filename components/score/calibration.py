@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ def brier(probabilities: dict[str, float], gold: str) -> float:
 
     0 to 2, lower is better (Brier 1950).
     """
-    labels = {*probabilities, gold}
-    return sum((probabilities.get(label, 0.0) - (label == gold)) ** 2 for label in labels)
+    labels = {*probabilities, gold}  # in an order of this process: fsum gives the same for any
+    return math.fsum((probabilities.get(label, 0.0) - (label == gold)) ** 2 for label in labels)
 
 
 def calibration_error(confidence: Sequence[float], correct: Sequence[float]) -> Statistic:
