@@ -16,8 +16,8 @@ from components.text import well_formed
 if TYPE_CHECKING:
     import numpy as np
 
-# Padded tokens a batch: enough to keep a core busy, little enough to stay in its cache.
-_BATCH_TOKENS = 4096
+# Padded tokens a batch: enough to keep some cores busy. Part of the code, as rounding depends on it.
+_BATCH_TOKENS = 8192
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -100,7 +100,7 @@ class _Loaded:
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self.model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
         self.model.eval()
-        self.dimensions = self.model.get_sentence_embedding_dimension() or 0
+        self.dimensions = self.model.get_embedding_dimension() or 0
         self._lock = threading.Lock()  # the tokeniser keeps its truncation length as state
 
     def tokens(self, texts: list[str], max_length: int) -> list[list[int]]:
