@@ -34,13 +34,26 @@ def row(name: str, value: float, unit: str, against: float | None = None) -> dic
     return {"name": name, "value": value, "unit": unit, "against": against, "ratio": ratio}
 
 
-def finish(rows: list[dict[str, Any]]) -> None:
-    """Print the rows, and write them to FILE.json if `out=FILE.json` was said."""
+def argument(key: str) -> str:
+    """What `key=…` on the command line says, or nothing."""
+    for said in sys.argv[1:]:
+        if said.startswith(f"{key}="):
+            return said.removeprefix(f"{key}=")
+    return ""
+
+
+def finish(rows: list[dict[str, Any]], *others: str) -> None:
+    """Print the rows, and write them to FILE.json if `out=FILE.json` was said.
+
+    others: arguments that the benchmark has besides.
+    """
     for line in rows:
         beside = f"  against {line['against']:.3f}, {line['ratio']} x" if line["against"] else ""
         print(f"{line['name']:<48} {line['value']:.3f} {line['unit']}{beside}")
-    for argument in sys.argv[1:]:
-        key, _, value = argument.partition("=")
+    for said in sys.argv[1:]:
+        key, _, value = said.partition("=")
+        if key in others:
+            continue
         if key != "out" or not value:
-            sys.exit(f"error: '{argument}' is not out=FILE.json.")
+            sys.exit(f"error: '{said}' is not out=FILE.json.")
         Path(value).write_text(json.dumps(rows, indent=1) + "\n")

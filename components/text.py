@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,8 @@ def terms(
 
     Scripts that don't part their words by spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese)
     give overlapping pairs of characters; vowel signs and other combining marks belong to their
-    word. On other text these are the tokens of bm25s and scikit-learn.
+    word, and composed and decomposed letters are the same (NFC). On other text these are the tokens
+    of bm25s and scikit-learn.
 
     stopwords: "english" (the 33 words of Lucene and bm25s) or None. stemmer: an algorithm of
     PyStemmer ("porter", "english", "german", …) or None.
@@ -72,7 +74,7 @@ def _words(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text)
     words: list[str] = []
-    for found in _any_script().finditer(text):
+    for found in _any_script().finditer(unicodedata.normalize("NFC", text)):
         run = found.group()
         if found.lastgroup == "unspaced" and len(run) > 2:
             words.extend(run[i : i + 2] for i in range(len(run) - 1))

@@ -1,69 +1,126 @@
-"""Tokens for lexical retrieval."""
+"""Index terms in every script, and text that no encoder takes (pitfall 17)."""
 
 from __future__ import annotations
 
-import bm25s
+import unicodedata
+from typing import Any
+
 import pytest
-import Stemmer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.errors import ClaimflowError
-from components.text import check_terms, nltk_words, space_words, terms, well_formed
+from components.cache import Cache
+from components.records import Case, Claim, Passage, Query
+from components.retrieve.bm25 import Bm25s, RankBm25
+from components.retrieve.tfidf import Tfidf
+from components.step import Context
+from components.text import nltk_words, space_words, terms, well_formed
 
 
-def test_stop_words_and_single_letters_go_and_stems_stay() -> None:
-    assert terms(["The Mayors of Orla denied the claims, a U.S. paper says."]) == [
-        ["mayor", "orla", "deni", "claim", "paper", "sai"]
-    ]
-    assert terms(["The mayors"], stopwords=None, stemmer=None) == [["the", "mayors"]]
+def words(text: str) -> list[str]:
+    return terms([text], stopwords=None, stemmer=None)[0]
 
 
-@given(
-    st.lists(st.text(st.characters(codec="ascii"), max_size=60), max_size=4),
-    st.sampled_from([None, "english"]),
-    st.sampled_from([None, "porter", "english"]),
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The U.S. bank's rate: 5,3 % a year", ["the", "bank", "rate", "year"]),
+        ("STRAẞE Größe naïve", ["straße", "größe", "naïve"]),
+        ("疫苗是安全的", ["疫苗", "苗是", "是安", "安全", "全的"]),
+        ("水 と 疫苗", ["水", "と", "疫苗"]),
+        ("ワクチンは安全です", ["ワク", "クチ", "チン", "ンは", "は安", "安全", "全で", "です"]),
+        ("COVID疫苗2021年", ["covid", "疫苗", "2021", "年"]),
+        ("백신은 안전하다", ["백신은", "안전하다"]),
+        ("اللقاح آمن", ["اللقاح", "آمن"]),
+        ("החיסון בטוח", ["החיסון", "בטוח"]),
+        ("टीका सुरक्षित है", ["टीका", "सुरक्षित", "है"]),
+        ("вакцина безопасна", ["вакцина", "безопасна"]),
+        ("", []),
+        ("a I ? 😀", []),
+    ],
 )
-def test_tokens_of_ascii_text_are_those_of_bm25s(
-    texts: list[str], stopwords: str | None, stemmer: str | None
-) -> None:
-    theirs = bm25s.tokenize(
-        texts,
-        stopwords=stopwords or [],
-        stemmer=Stemmer.Stemmer(stemmer) if stemmer else None,
-        return_ids=False,
-        show_progress=False,
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("政府表示疫苗是安全的。", "疫苗安全吗"),
+        ("ワクチンは安全です。", "ワクチンの安全性"),
+        ("วัคซีนปลอดภัย", "วัคซีน"),
+        ("اللقاح آمن للأطفال.", "هل اللقاح آمن؟"),
+        ("החיסון בטוח לילדים.", "האם החיסון בטוח?"),
+    ],
+)
+@pytest.mark.parametrize("step", [Bm25s(), Tfidf()], ids=["bm25s", "tfidf"])
+def test_every_script_is_found(step: Any, text: str, query: str, ctx: Context) -> None:
+    assert first(step, ["The bridge is closed.", text, "桥梁关闭了"], query, ctx) == 1
+
+
+@pytest.mark.parametrize(
+    "step", [Bm25s(), Tfidf(), RankBm25(), RankBm25(tokens="whitespace")], ids=repr
+)
+def test_lone_surrogates_cost_nothing(step: Any, ctx: Context) -> None:
+    texts = ["\ud83d the bridge closed", "bank rate", "river fell", "vaccine trial", "\udc00"]
+    assert first(step, texts, "bridge closed \ud800", ctx) == 0
+
+
+def test_a_single_line_of_two_megabytes(ctx: Context) -> None:
+    line = "bridge closed river " * 100_000
+    assert first(Bm25s(), ["bank rate", line], "river", ctx) == 1
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    return Context(Cache(tmp_path_factory.mktemp("cache")))
+
+
+def first(step: Any, texts: list[str], query: str, ctx: Context) -> int:
+    case = Case(
+        claim=Claim(id="1", text=""),
+        passages=[Passage(id=str(i), doc=str(i), text=text) for i, text in enumerate(texts)],
+        queries=[Query(text=query)],
+        digests={"passages": repr(texts)},
     )
-    assert terms(texts, stopwords, stemmer) == theirs
+    return int(step.run([case], ctx)[0].hits[0].passage)
 
 
-def test_scripts_without_spaces_give_pairs_of_characters() -> None:
-    assert terms(["北京大学 opened in 1898"]) == [["北京", "京大", "大学", "open", "1898"]]
-    assert terms(["東京タワー"]) == [["東京", "京タ", "タワ", "ワー"]]
-    assert terms(["水"]) == [["水"]]
+def test_composed_and_decomposed_letters_are_one_term() -> None:
+    text = "Café in São Paulo, Größe, Việt Nam, 한국어"
+    assert words(unicodedata.normalize("NFD", text)) == words(unicodedata.normalize("NFC", text))
 
 
-def test_marks_and_right_to_left_text_stay_whole() -> None:
-    assert terms(["हिन्दी भाषा"], stemmer=None) == [["हिन्दी", "भाषा"]]
-    assert terms(["كِتَاب جديد"], stemmer=None) == [["كِتَاب", "جديد"]]
-    assert terms(["Zürich naïve"], stemmer=None) == [["zürich", "naïve"]]
+def test_stop_words_and_stems() -> None:
+    [found] = terms(["The banks were raising it and the rates of the bank"])
+    assert found == ["bank", "were", "rais", "rate", "bank"]
+    assert terms(["Häuser des Hauses"], stemmer="german") == [["haus", "des", "haus"]]
 
 
-def test_lone_surrogates_are_replaced() -> None:
-    assert well_formed("a\ud800b") == "a?b"
-    assert well_formed("plain") == "plain"
-    assert terms(["town\ud800 hall"]) == [["town", "hall"]]
-    assert nltk_words(["town\ud800 hall"]) == [["town", "?", "hall"]]
+def test_baseline_tokens_keep_their_case() -> None:
+    assert nltk_words(["The bank's rate isn't 5%."]) == [
+        ["The", "bank", "'s", "rate", "is", "n't", "5", "%", "."]
+    ]
+    assert space_words([" The  bank's\trate\n"]) == [["The", "bank's", "rate"]]
 
 
-@given(st.text(max_size=40))
-def test_any_text_survives(text: str) -> None:
-    assert all(all(tokens) for tokens in terms([text]))
-    assert space_words([text]) == [text.split()]
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127)))
+def test_plain_text_has_the_tokens_of_bm25s(text: str) -> None:
+    import bm25s
+
+    theirs = bm25s.tokenize([text], stopwords=None, return_ids=False, show_progress=False)
+    assert words(text) == theirs[0]
 
 
-def test_unknown_names_are_errors_with_the_choices() -> None:
-    with pytest.raises(ClaimflowError, match="Did you mean 'porter'"):
-        check_terms("english", "portr")
-    with pytest.raises(ClaimflowError, match="No stop-word list 'german'"):
-        check_terms("german", None)
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_has_terms_that_encode(text: str) -> None:
+    assert all(word and word.encode() for word in words(text))
+    well_formed(text).encode()
+    assert well_formed(well_formed(text)) == well_formed(text)
+
+
+@given(st.lists(st.text(), max_size=4))
+def test_a_text_has_its_terms_in_any_company(texts: list[str]) -> None:
+    assert terms(texts) == [terms([text])[0] for text in texts]

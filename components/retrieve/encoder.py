@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from components import assets
 from components.cache import key_of
+from components.errors import ClaimflowError
 from components.step import Context, identity
 from components.text import well_formed
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Padded tokens a batch: what fits in a core's cache. No parameter, since rounding depends on it.
-_BATCH_TOKENS = 2048
+# Padded tokens a batch: what lies in a core's cache is fast. Part of the code, as the last bit of a
+# vector depends on it.
+_BATCH_TOKENS = 1024
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -27,8 +29,8 @@ class Encoder:
 
     model: a folder, or the name of one below `home()/models`. max_length: tokens of a text that
     count. query_prompt, passage_prompt: put before texts, as some models ask. normalise: vectors
-    of length 1, so that a dot product is the cosine. threads: of the CPU; the vectors are
-    the same to the byte with any number.
+    of length 1, so that a dot product is the cosine. threads: batches encoded at a time, each on
+    one core.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
@@ -41,11 +43,15 @@ class Encoder:
     threads: int = 2
 
     def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ClaimflowError(f"An encoder needs at least 1 thread, not {self.threads}.")
         self.model = assets.model(self.model)
 
     def encode(self, texts: list[str], ctx: Context, progress: str | None = None) -> np.ndarray:
-        """Vectors of `texts`: (texts, dimensions), float32. They depend on nothing else.
+        """Vectors of `texts`: (texts, dimensions), float32.
 
+        The same texts give the same bytes, on however many threads; equal texts have equal
+        vectors, and what else is encoded beside a text moves its vector by rounding alone (1e-6).
         Texts of like length are encoded together, so that little is padding. progress: what to
         call it in a progress bar, shown when it takes over two seconds.
         """
@@ -54,28 +60,29 @@ class Encoder:
         from tqdm import tqdm
 
         loaded: _Loaded = ctx.loaded(key_of("encoder", identity(self.model)), self._load)
-        vectors = np.zeros((len(texts), loaded.dimensions), dtype=np.float32)
-        tokens = loaded.tokens([well_formed(text) for text in texts], self.max_length)
-        batches = list(_batches([len(ids) for ids in tokens]))
-        # Each thread works on a batch of its own: torch's threads would share one, which is slower
-        # and stalls where other work has the cores.
+        row = {text: i for i, text in enumerate(dict.fromkeys(map(well_formed, texts)))}
+        tokens = loaded.tokens(list(row), self.max_length)
+        vectors = np.zeros((len(row), loaded.dimensions), dtype=np.float32)
+
+        def forward(batch: list[int]) -> int:
+            vectors[batch] = loaded.forward([tokens[i] for i in batch])
+            return len(batch)
+
         with (
-            ThreadPoolExecutor(self.threads, "encode", torch.set_num_threads, (1,)) as pool,
+            ThreadPoolExecutor(self.threads, "encoder", torch.set_num_threads, (1,)) as pool,
             tqdm(
-                total=len(texts),
+                total=len(row),
                 desc=progress,
                 delay=2,
                 leave=False,
                 disable=None if progress else True,
             ) as bar,
         ):
-            parts = pool.map(lambda batch: loaded.forward([tokens[i] for i in batch]), batches)
-            for batch, part in zip(batches, parts, strict=True):
-                vectors[batch] = part
-                bar.update(len(batch))
+            for done in pool.map(forward, _batches([len(ids) for ids in tokens])):
+                bar.update(done)
         if self.normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return vectors
+        return vectors[[row[well_formed(text)] for text in texts]]
 
     def queries(self, texts: list[str], ctx: Context) -> np.ndarray:
         """Vectors of queries."""

@@ -25,6 +25,11 @@ class Fuse(Ranker):
     depth: int | None = None
     k: int = 100
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth is not None and self.depth < 1:
+            raise ClaimflowError(f"{type(self).__name__} needs a depth of at least 1, or null.")
+
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.of)

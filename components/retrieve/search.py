@@ -1,6 +1,8 @@
 """What retrievers share: one index for all claims with the same passages, and ranked hits.
 
 A ranking holds at most `k` hits a query, best first; a store of fewer passages gives what it has.
+Stores of claims differ in size, so that is no error; but a `k` above the usual that no store of a
+batch can fill is said once on stderr.
 Equal scores stand in the order of the store. A lexical retriever finds only passages that share a
 term with the query, so a query of stop-words alone finds nothing.
 """
@@ -8,6 +10,7 @@ term with the query, so a query of stop-words alone finds nothing.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +24,8 @@ from components.step import Context, Step, identity
 
 if TYPE_CHECKING:
     import numpy as np
+
+USUAL_K = 300
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -55,7 +60,7 @@ class Search(Ranker):
     """
 
     reads: ClassVar = ("queries", "passages")
-    k: int = 100
+    k: int = USUAL_K
 
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         """What `scores` searches. `store` is the digest of the passages with these texts."""
@@ -66,6 +71,7 @@ class Search(Ranker):
         raise NotImplementedError
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        _warn(type(self).__name__, self.k, max((len(case.passages) for case in cases), default=0))
         for store, group in by_store(cases):
             passages = group[0].passages
             if not passages:
@@ -97,6 +103,20 @@ class Search(Ranker):
             if field.name not in ("k", "into")
         }
         return key_of(type(self).__name__, fields, store)
+
+
+_warned: set[tuple[str, int]] = set()
+
+
+def _warn(step: str, k: int, largest: int) -> None:
+    """Say, once in this process, that no store has `k` passages."""
+    if k > max(USUAL_K, largest) and (step, k) not in _warned:
+        _warned.add((step, k))
+        print(
+            f"warning: {step} has k={k}, but the largest store has {largest} passages: all are "
+            "ranked.",
+            file=sys.stderr,
+        )
 
 
 def by_store(cases: list[Case]) -> Iterator[tuple[str, list[Case]]]:
