@@ -25,6 +25,7 @@ for _name, _value in {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -210,6 +211,8 @@ def config_mistake(error: BaseException) -> str | None:
     """One line for an error of Hydra or OmegaConf that a user made, else None."""
     if "hydra" not in sys.modules:
         return None
+    if "Config group override must be a string" in str(error):
+        return "A group takes the name of a choice, not null: give none, as in answerer=none."
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 

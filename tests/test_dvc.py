@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def sh(command: str, cwd: Path) -> str:
         "DVC_NO_ANALYTICS": "1",
     }
     done = subprocess.run(
-        command, shell=True, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        shlex.split(command), cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -40,13 +41,14 @@ def sh(command: str, cwd: Path) -> str:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("clone") / "claimflow"
     sh(f"git clone -q {ROOT} {where}", ROOT)
-    sh("git config user.email test@example.org && git config user.name Test", where)
+    sh("git config user.email test@example.org", where)
+    sh("git config user.name Test", where)
+    sh("dvc pull -q", where)
     return where
 
 
 @pytest.mark.slow
 def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
-    sh("dvc pull -q", clone)
     assert (clone / "data" / "demo" / "dev.json").exists()
     recorded = json.loads((clone / "pipeline" / "scores" / "metrics.json").read_text())
     sh("dvc repro --force -q", clone)
@@ -56,3 +58,12 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
     assert "up to date" in sh("dvc repro", clone)
     assert "qa" in sh("dvc metrics show", clone)
     assert "confidence" in sh("dvc plots show --show-vega pipeline/scores/calibration.csv", clone)
+
+
+@pytest.mark.slow
+def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
+    sh("dvc exp run -q -n other -S retriever.mmr.balance=0.5 -S questioner.n=2", clone)
+    shown = json.loads(sh("dvc params diff --json", clone))["params.yaml"]
+    assert shown["questioner.n"] == {"old": 3, "new": 2}
+    assert shown["retriever.mmr.balance"]["new"] == 0.5
+    assert "other" in sh("dvc exp show --csv --only-changed", clone)

@@ -24,6 +24,7 @@ MISTAKES = {
     "path=nowhere": ("nowhere", "looked for"),
     "embedder.model=nowhere": ("No model folder 'nowhere'", "make setup"),
     "runner.kind=treads": ("No runner kind 'treads'", "Did you mean 'threads'"),
+    "answerer=null": ("A group takes the name of a choice", "answerer=none"),
     "seed=[1": ("no viable alternative", ""),
 }
 
