@@ -71,7 +71,12 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             words.remove("-m")
             words.insert(0, "-m")
         sys.argv[1:] = words
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        try:
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        except KeyboardInterrupt as error:  # Hydra tells no callback of it
+            if sweep := sys.modules.get("flows.sweep"):
+                sweep.interrupt(error)
+            raise
         if sweep := sys.modules.get("flows.sweep"):
             failed += sweep.failures
         if failed:

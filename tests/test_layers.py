@@ -8,6 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_all_packages_are_looked_at() -> None:
 
 def test_every_package_that_is_imported_is_a_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = project["dependencies"] + sum(project["optional-dependencies"].values(), [])
+    lines = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     named = {canonical(re.split(r"[\[<>=!; ]", line)[0]) for line in lines}
     brings = importlib.metadata.packages_distributions()
     for path in [*MODULES, *sorted((ROOT / "flows").rglob("*.py"))]:
