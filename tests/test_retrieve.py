@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import copy
 import math
 from pathlib import Path
 from typing import Any
