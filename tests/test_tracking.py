@@ -28,7 +28,8 @@ from flows.tracking import (
     tracked,
     waiting,
 )
-from tests.tracking_parts import config_of, flow, free_port, server, settings, write_data
+from tests.conftest import free_port
+from tests.tracking_parts import config_of, flow, server, settings, write_data
 
 
 @pytest.fixture(scope="module")
