@@ -170,7 +170,7 @@ def groups() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for folder in sorted(p for p in CONF.iterdir() if p.is_dir()):
         choices = {}
-        for path in sorted(folder.glob("*.yaml")):
+        for path in sorted(folder.glob("[!_]*.yaml")):  # with a _: a part of other choices
             lines = path.read_text(encoding="utf-8").splitlines()
             comments = [x[1:].strip() for x in lines if x.startswith("# ") and "@package" not in x]
             choices[path.stem] = comments[0] if comments else ""

@@ -207,7 +207,7 @@ def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
 
 CHOICES = [
     f"{path.parent.name}={path.stem}"
-    for path in sorted((ROOT / "conf").glob("*/*.yaml"))
+    for path in sorted((ROOT / "conf").glob("*/[!_]*.yaml"))
     if path.parent.name
     not in ("sweep", "dataset", "tracking", "runner", "scorer", "llm", "embedder", "system")
 ]
