@@ -64,10 +64,10 @@ class Log:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not self.keep:
-            return
         self.record.ended = datetime.datetime.now(datetime.UTC).isoformat()
         self.record.status = "finished"
+        if not self.keep:
+            return
         if error:
             interrupted = isinstance(error, KeyboardInterrupt)
             self.record.status = "killed" if interrupted else "failed"
