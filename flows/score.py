@@ -1,6 +1,7 @@
 """Score a file of predictions against gold claims by official measures, with intervals.
 
     python -m flows.score predictions=FILE gold=FILE [scorer=averitec_2024] [out=FILE.json]
+    python -m flows.score predictions=FILE gold=FILE scorer=fever     also scifact, scifact_open
     python -m flows.score rankings=FILE gold=FILE scorer=retrieval
     python -m flows.score … to=FOLDER        metrics.json and the tables as CSV as well
 
@@ -44,7 +45,7 @@ def main(config: Any) -> None:
     bad: list[BadLine] = []
     predictions = None
     if "predictions" in reads:
-        predictions = read_submission(Path(config.predictions), config.on_error, bad)
+        predictions = read_submission(Path(config.predictions), config.on_error, bad, config.system)
     rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
     read = time.perf_counter()
     scores, hits = Scores(), 0
@@ -52,7 +53,7 @@ def main(config: Any) -> None:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
     done = time.perf_counter()
-    name = config.name or Path(config[reads[0]]).stem
+    name = config.name or config.system or Path(config[reads[0]]).stem
     scores.notes += [f"Skipped: {problem}" for problem in bad]
     show(name, scores)
     if config.out:
