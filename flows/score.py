@@ -74,20 +74,28 @@ def main(config: Any) -> None:
 
 def write_tables(folder: Path, scores: Any) -> None:
     """metrics.json (a number for each measure) and a CSV for each table."""
-    import csv
-    import io
-
     from components.files import write_whole
     from components.records import encode
 
     figures = {name: round(measure.value, 6) for name, measure in scores.measures.items()}
     write_whole(folder / "metrics.json", encode(figures) + b"\n")
     for name, rows in scores.tables.items():
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_whole(folder / f"{name}.csv", text.getvalue().encode())
+        write_csv(folder / f"{name}.csv", rows)
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A table as CSV, with every column that some row has."""
+    import csv
+    import io
+
+    from components.files import write_whole
+
+    text = io.StringIO()
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def show(name: str, scores: Any) -> None:

@@ -7,6 +7,7 @@ claims_train.jsonl claims_dev.jsonl claims_test.jsonl    corpus.jsonl
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from components.records import (
     Prediction,
     Record,
     encode,
+    read_lines,
     report,
 )
 
@@ -51,6 +53,10 @@ class _Abstract(Record):
     doc_id: int | str
     title: str
     abstract: list[str]
+    scifact_orig: bool | None = None  # in SciFact-Open: is it of the corpus of SciFact?
+
+    def document(self) -> Document:
+        return Document(id=str(self.doc_id), title=self.title, sentences=self.abstract, lang="en")
 
 
 class _Prediction(Record):
@@ -96,10 +102,7 @@ class SciFact(Dataset):
         return [self.find(["corpus.jsonl"], "the abstracts")]
 
     def read_documents(self, claim: Claim) -> list[Document]:
-        return [
-            Document(id=str(a.doc_id), title=a.title, sentences=a.abstract, lang="en")
-            for _, a in self.records(self.sources(claim)[0], _Abstract)
-        ]
+        return [a.document() for _, a in self.records(self.sources(claim)[0], _Abstract)]
 
 
 def claim_from(raw: dict[str, Any]) -> Claim:
@@ -126,6 +129,14 @@ def claim_from(raw: dict[str, Any]) -> Claim:
             )
     cited = list(dict.fromkeys(map(str, record.cited_doc_ids)))
     return Claim(id=str(record.id), text=record.claim, gold=gold, relevant=cited)
+
+
+def read_corpus(
+    path: Path, on_error: str = "stop", bad: list[BadLine] | None = None
+) -> Iterator[tuple[Document, bool]]:
+    """(abstract, whether it is of the corpus of SciFact) of a corpus.jsonl, line by line."""
+    for _, abstract in read_lines(path, _Abstract, on_error, bad):
+        yield abstract.document(), bool(abstract.scifact_orig)
 
 
 def write_open_claims(path: Path, claims: list[Claim]) -> None:

@@ -160,8 +160,9 @@ class Retrieved:
     can be scored against many gold sets.
 
     predicted: label by pair, where it is no NEI. best, place: the more probable of SUPPORT and
-    CONTRADICT (a tie is SUPPORT), and the place in the ranking, by pair. owner: the claim at each
-    place. last: the last place with the same confidence. notes: what is odd.
+    CONTRADICT (a tie is SUPPORT), and the place in the ranking, by pair. rank: as the file gives
+    it, else the place from 1. owner: the claim at each place. last: the last place with the same
+    confidence. notes: what is odd.
     """
 
     def __init__(self, claims: list[Claim], predictions: list[Prediction]) -> None:
@@ -191,6 +192,7 @@ class Retrieved:
         else:
             order = sorted(scored, key=lambda pair: -scores[pair])
         self.place = {pair: i for i, pair in enumerate(order)}
+        self.rank = {pair: scored[pair].rank or i for i, pair in enumerate(order, 1)}
         self.best = {pair: _best(finding) for pair, finding in scored.items()}
         self.owner = np.array([pair[0] for pair in order], dtype=np.int64)
         ends = np.flatnonzero(np.diff([*(scores[pair] for pair in order), math.inf]))
