@@ -85,7 +85,7 @@ def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     original = {}
     if config.corpus:
         corpus = read_corpus(Path(config.corpus), config.on_error, bad)
-        original = {document.id: orig for document, orig in corpus}
+        original = {document.id: orig for document, orig in corpus if orig is not None}
     study = Study(
         claims=claims,
         systems=systems_of(config, bad),

@@ -45,7 +45,8 @@ def main(config: Any) -> None:
     bad: list[BadLine] = []
     predictions = None
     if "predictions" in reads:
-        predictions = read_submission(Path(config.predictions), config.on_error, bad, config.system)
+        path, system = Path(config.predictions), config.get("system")
+        predictions = read_submission(path, config.on_error, bad, system)
     rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
     read = time.perf_counter()
     scores, hits = Scores(), 0
@@ -53,7 +54,7 @@ def main(config: Any) -> None:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
     done = time.perf_counter()
-    name = config.name or config.system or Path(config[reads[0]]).stem
+    name = config.name or config.get("system") or Path(config[reads[0]]).stem
     scores.notes += [f"Skipped: {problem}" for problem in bad]
     show(name, scores)
     if config.out:

@@ -225,10 +225,11 @@ def test_a_study_says_what_it_lacks(study: Study) -> None:
     with pytest.raises(ClaimflowError, match="None of the 1 claims has evidence"):
         Study(claims=[Claim(id="1", text="")], systems={})
     alone = Study(claims=study.claims, systems={"alpha": study.systems["alpha"]})
-    assert alone.by_systems() == []  # beta's ranking is not known
+    assert alone.by_systems() == alone.original_found() == []
+    assert "without the predictions of beta: tables 2b and 2c are left out" in alone.notes[-1]
     assert alone.pool_depth()
     odd = Study(claims=study.claims[:2], systems={"alpha": study.systems["alpha"]})
-    assert odd.notes == ["alpha: Predictions passed over, for no gold claim (1): 3."]
+    assert odd.notes[0] == "alpha: Predictions passed over, for no gold claim (1): 3."
 
 
 # Making a pool

@@ -133,10 +133,11 @@ def claim_from(raw: dict[str, Any]) -> Claim:
 
 def read_corpus(
     path: Path, on_error: str = "stop", bad: list[BadLine] | None = None
-) -> Iterator[tuple[Document, bool]]:
-    """(abstract, whether it is of the corpus of SciFact) of a corpus.jsonl, line by line."""
+) -> Iterator[tuple[Document, bool | None]]:
+    """(abstract, whether it is of the corpus of SciFact) of a corpus.jsonl, line by line; None
+    where the file does not say."""
     for _, abstract in read_lines(path, _Abstract, on_error, bad):
-        yield abstract.document(), bool(abstract.scifact_orig)
+        yield abstract.document(), abstract.scifact_orig
 
 
 def write_open_claims(path: Path, claims: list[Claim]) -> None:

@@ -84,6 +84,11 @@ class Study:
             found = paired(predictions, self.claims, "with nothing retrieved", notes)
             self.retrieved[name] = Retrieved(self.claims, list(found.values()))
             self.notes += [f"{name}: {n}" for n in notes + self.retrieved[name].notes]
+        if absent := sorted(set(self.pooled) - set(self.retrieved)):
+            self.notes.append(
+                f"What the pool was made of is not known without the predictions of "
+                f"{', '.join(absent)}: tables 2b and 2c are left out."
+            )
         self.new = {pair: g for pair, g in self.evidence.items() if g.provenance == "pooling"}
         self.old = {pair: g for pair, g in self.evidence.items() if pair not in self.new}
 
@@ -124,7 +129,7 @@ class Study:
     def by_systems(self) -> list[Row]:
         """Pooled documents by how many systems ranked them within the depth, and how many of them
         are evidence (table 2b). Needs the predictions of the pooled systems."""
-        if not self._pool_is_known():
+        if not set(self.pool) <= set(self.retrieved):
             return []
         ranks = self._ranks()
         annotated = collections.Counter(
@@ -145,7 +150,7 @@ class Study:
 
     def original_found(self) -> list[Row]:
         """How much of the original evidence pooling would have found (table 2c)."""
-        if not self._pool_is_known():
+        if not set(self.pool) <= set(self.retrieved):
             return []
         ranks = self._ranks()
         counts = {
@@ -377,9 +382,6 @@ class Study:
     def _within(self, ranks: dict[str, int]) -> int:
         """How many pooled systems rank a document within the depth."""
         return sum(ranks.get(name, self.depth + 1) <= self.depth for name in self.pool)
-
-    def _pool_is_known(self) -> bool:
-        return bool(self.pool) and set(self.pool) <= set(self.retrieved)
 
     def _ranks(self) -> dict[Pair, dict[str, int]]:
         """Rank by system of every document that a pooled system retrieved."""
