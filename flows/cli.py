@@ -196,7 +196,7 @@ def help_page(about: str, config: str) -> str:
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
     settings = re.sub(r"(?ms)^(defaults|hydra):.*?(?=^\S|\Z)", "", text)
     out += [f"    {line}" for line in settings.splitlines() if line and not line.startswith("#")]
-    if not defaults:  # the file stands on config.yaml
+    if re.search(r"(?m)^  - config$", text):
         out += ["", "And all of `python -m flows.experiment --help`: outputs=, tracking.uri= …"]
     out += [
         "",

@@ -48,6 +48,28 @@ def mean(values: ArrayLike) -> Statistic:
     return lambda weights: weights @ column / weights.sum(axis=1)
 
 
+def ratio(part: ArrayLike, whole: ArrayLike, empty: float = 0.0) -> Statistic:
+    """The sum of `part` over the sum of `whole`, one value of each a claim: a micro average, or
+    with a `whole` of 0 and 1 the mean over some claims. `empty` where the sum of `whole` is 0."""
+    parts, wholes = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+
+    def statistic(weights: Floats) -> Floats:
+        total = weights @ wholes
+        return np.divide(weights @ parts, total, out=np.full_like(total, empty), where=total > 0)
+
+    return statistic
+
+
+def harmonic(first: Statistic, second: Statistic) -> Statistic:
+    """The harmonic mean of two statistics, 0 where both are 0: F1 of precision and recall."""
+
+    def statistic(weights: Floats) -> Floats:
+        a, b = first(weights), second(weights)
+        return np.divide(2 * a * b, a + b, out=np.zeros_like(a), where=a + b > 0)
+
+    return statistic
+
+
 def f1(gold: Sequence[Any], predicted: Sequence[Any], labels: Sequence[Any]) -> Statistic:
     """F1 of the labels, averaged over them (macro); one label alone gives its own F1.
 
