@@ -23,6 +23,7 @@ NAMES = [
     "models/SmolLM2-135M-Instruct",
     "nltk_data/corpora/wordnet",
     "nltk_data/tokenizers/punkt_tab",
+    "nltk_data/corpora/stopwords",
 ]
 
 

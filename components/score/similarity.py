@@ -30,11 +30,15 @@ class TrainedSimilarity:
 
     Features, of the pairs of question and answer on both sides: |a − b| and a · b of the mean
     vectors by component, their cosine, and the mean highest cosine of each side with the other.
-    C: inverse strength of L2 regularisation.
+
+    C: inverse strength of L2 regularisation. Trained on AVeriTeC's training split, the halves of
+    one dev claim stand above halves of two random ones with an area under the ROC curve of .982,
+    and above those of two most similar claims with .728 (the cosine alone: .983 and .706); .001 to
+    .1 do worse on both.
     """
 
     encoder: Encoder
-    C: float = 0.01
+    C: float = 0.0003
 
     def score(self, sides: list[tuple[list[str], list[str]]], ctx: Context) -> list[float]:
         """The probability of each (predicted, reference), as texts of their pairs; learned from
