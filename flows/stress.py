@@ -28,6 +28,7 @@ def main(config: Any) -> None:
     from components.files import write_whole
     from components.records import BadLine, encode
     from components.report.stress import stress_plot, stress_report
+    from components.report.table import csv_bytes
     from components.score.base import Scores, merged, score_once
     from components.score.effect import effects, grid, order_check, repeats_report
     from components.score.perturb import TESTS, base_of, perturbed, sample
@@ -112,23 +113,12 @@ def main(config: Any) -> None:
     if config.to:
         folder = Path(config.to)
         write_whole(folder / "stress.md", report.encode())
-        write_whole(folder / "stress.csv", _csv([msgspec.structs.asdict(e) for e in found]))
+        write_whole(folder / "stress.csv", csv_bytes([msgspec.structs.asdict(e) for e in found]))
         stress_plot(columns, rows, folder / "stress.png")
         for test, predictions in inputs.items():
             write_json(folder / "perturbed" / f"{test}.json", predictions)
     if not fine:
         raise ClaimflowError("A matching score depends on the order of the QAs: see above.")
-
-
-def _csv(rows: list[dict[str, Any]]) -> bytes:
-    import csv
-    import io
-
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
 
 
 if __name__ == "__main__":

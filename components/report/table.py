@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from typing import Any
 
 from components.score.base import Measure, Scores
@@ -54,6 +56,15 @@ def markdown(columns: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(
         [line(columns), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(line, cells)]
     )
+
+
+def csv_bytes(rows: list[dict[str, Any]]) -> bytes:
+    """Rows with the same keys as a CSV file with a header; empty for no rows."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def run_table(name: str, scores: Scores) -> str:
