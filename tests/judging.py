@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from components.engines.base import Engine, Reply, Request
+from components.errors import ClaimflowError
 from components.score.judge import RecordedJudge
 from components.step import Context
 
@@ -45,3 +46,21 @@ class Flaky(Engine):
             text = self.says[min(len(self.asked), len(self.says) - 1)]
             self.asked.append(request)
             yield i, Reply(error="HTTP 429") if text == "!" else Reply(text=text)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Overloaded(Engine):
+    """A server that replies to one request a call and then breaks off, `breaks` times."""
+
+    outside: ClassVar[bool] = True
+    calls: ClassVar[list[int]] = []
+    says: str
+    breaks: int
+
+    def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
+        self.calls.append(len(requests))
+        breaks = len(self.calls) <= self.breaks
+        for i, _ in enumerate(requests):
+            if breaks and (i or self.says == "!"):
+                raise ClaimflowError("overloaded (429)")
+            yield i, Reply(text=self.says)

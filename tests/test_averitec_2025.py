@@ -82,7 +82,8 @@ def test_ids_that_begin_elsewhere_count_nought_officially(tmp_path: Path) -> Non
 
 
 def test_old_meteor_worked(tmp_path: Path) -> None:
-    judge = recorded(tmp_path)
+    judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": "?"},
+                     {"id": "0", "mode": "questions", "reply": "?"})  # fmt: skip
     gold, given = [claim()], [prediction(qas=[BAN, FINE])]
     scorer = Averitec2025(judge=judge, draws=50)
     scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
@@ -90,7 +91,7 @@ def test_old_meteor_worked(tmp_path: Path) -> None:
     assert found["meteor_q"] == pytest.approx(0.998114, abs=5e-7)
     assert found["meteor_qa"] == pytest.approx(0.666245, abs=5e-7)
     assert found["meteor_score_at_0.25"] == 1
-    assert "ev2r_qa" not in found  # no reply, so no value
+    assert "ev2r_qa" not in found  # no reply that can be read, so no value
     # The same from files of 2025, where a gold question stands once for each answer.
     as_written = [
         Prediction(id="0", claim="", label=R, evidence=[
@@ -173,13 +174,15 @@ def test_order_of_files_does_not_matter(tmp_path: Path) -> None:
 def test_failed_scores_are_not_kept(tmp_path: Path) -> None:
     Flaky.asked.clear()
     good = json.dumps(counts((1, 1), (1, 1)))
-    judge = LlmJudge(engine=Flaky(says=["!"] * 3 + [good]))
+    judge = LlmJudge(engine=Flaky(says=["?"] * 3 + [good]))
     scorer = Averitec2025(judge=judge, draws=50)
     given = [prediction(qas=[FINE])]
     cache = Cache(tmp_path)
     scores, hit = score_once(cache, scorer, [claim()], given)
     assert scores.incomplete
     assert not hit
+    assert not score_once(cache, scorer, [claim()], given)[1]
+    scorer.judge.attempts = 4
     scores, hit = score_once(cache, scorer, [claim()], given)
     assert not scores.incomplete
     assert not hit

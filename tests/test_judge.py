@@ -26,7 +26,7 @@ from components.score.judge import (
     read_label,
 )
 from components.step import Context
-from tests.judging import Flaky, counts, recorded
+from tests.judging import Flaky, Overloaded, counts, recorded
 
 GOOD = json.dumps(counts((3, 4), (2, 4)))
 RIGHT = Facts(precision=0.75, recall=0.5)
@@ -170,6 +170,26 @@ def test_what_fails_for_good_is_named_and_costs_the_others_nothing(ctx: Context)
     assert found == [[RIGHT], [None]]
     assert problems == ["7 (evidence: HTTP 429)"]
     assert len(Flaky.asked) == 4
+
+
+def test_a_server_that_breaks_off_loses_no_reply(ctx: Context) -> None:
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says=GOOD, breaks=1), wait=0)
+    assert ask(judge, ctx, "0", "1", "2") == ([[RIGHT]] * 3, [])
+    assert Overloaded.calls == [3, 2]
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says=GOOD, breaks=9), wait=0, attempts=2)
+    found, problems = ask(judge, ctx, "3", "4", "5")
+    assert found == [[RIGHT], [RIGHT], [None]]
+    assert problems == ["5 (evidence: overloaded (429))"]
+
+
+def test_no_reply_at_all_is_an_error(ctx: Context) -> None:
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says="!", breaks=9), wait=0)
+    with pytest.raises(ClaimflowError, match=r"replied to none of 2 .* overloaded \(429\)"):
+        ask(judge, ctx, "0", "1")
+    assert Overloaded.calls == [2, 2, 2]
 
 
 def test_asking_again_costs_nothing(ctx: Context) -> None:

@@ -23,6 +23,21 @@ HEADINGS = {
     "recall_at_100": "R@100",
     "mrr": "MRR",
     "ap": "AP",
+    "ev2r_q": "Ev2R recall Q",
+    "ev2r_qa": "Ev2R recall Q+A",
+    "ev2r_score_at_0.50": "AVeriTeC score @ Ev2R 0.50",
+    "ev2r": "Ev2R weighted",
+    "ev2r_precision": "Ev2R precision",
+    "ev2r_recall": "Ev2R recall",
+    "ev2r_f1": "Ev2R F1",
+    "proxy": "proxy",
+    "proxy_llm": "proxy by LLM",
+    "reference_less": "reference-less",
+    "trained": "trained similarity",
+    "rouge_l": "ROUGE-L",
+    "bleu": "BLEU",
+    "meteor": "METEOR",
+    "hungarian_meteor": "H-METEOR",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -138,9 +139,11 @@ def agreements(ratings: Ratings, draws: int = 1000, seed: int = 13) -> list[Agre
 
 def deviation(ratings: Ratings) -> float:
     """Mean over units of the sample standard deviation of their ratings, in rating points."""
-    import statistics
-
-    return statistics.fmean(statistics.stdev(unit.values()) for unit in ratings)
+    total = 0.0
+    for unit in ratings:
+        mean = sum(unit.values()) / len(unit)
+        total += math.sqrt(sum((v - mean) ** 2 for v in unit.values()) / (len(unit) - 1))
+    return total / len(ratings)
 
 
 def _with_interval(

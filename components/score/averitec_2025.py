@@ -22,6 +22,7 @@ from components.score.judge import (
     Asked,
     Judge,
     JudgedScorer,
+    cost,
     failures,
     official_facts,
     read_facts,
@@ -163,6 +164,7 @@ class Averitec2025(JudgedScorer):
         notes = list(old.notes)
         if weak := control(self.judge, self.evidence_prompt, ctx):
             notes.insert(0, weak)
+        notes += cost(ctx)
         if self.judge.repeats > 1:
             tables["repeats"] = _repeats(runs)
             notes.append(

@@ -24,6 +24,7 @@ from components.score.judge import (
     Judge,
     JudgedScorer,
     ReplyError,
+    cost,
     failures,
     read_coverage,
     read_facts,
@@ -204,6 +205,7 @@ class Ev2r(JudgedScorer):
             )  # fmt: skip
         if "reference_less" in self.parts:
             fill("reference_less", ask("reference_less", self.reference_less_prompt, read_coverage))
+        notes += cost(ctx)
         if self.official and problems:
             notes.append(f"official=true: replies that count 0 ({len(problems)}): {problems[:10]}.")
         elif problems:

@@ -67,7 +67,10 @@ class Judge:
         self, asked: list[Asked], read: Callable[[str], T], ctx: Context, problems: list[str]
     ) -> list[list[T | None]]:
         """For each question what `read` makes of its replies, one a run; None where all attempts
-        failed, and then why in `problems`. `read` raises ReplyError."""
+        failed, and then why in `problems`. `read` raises ReplyError.
+
+        Raises ClaimflowError when no question got a reply at all.
+        """
         return [list(runs) for runs in zip(*(
             self._ask(asked, read, run, ctx, problems) for run in range(self.repeats)
         ), strict=True)]  # fmt: skip
@@ -101,6 +104,11 @@ class Judge:
                     cut = "; it was cut off" if reply.finish_reason == "length" else ""
                     reasons[i] = f"{error}{cut}"
                     unread[i] += 1
+        if asked and len(reasons) == len(asked) and not any(unread):
+            raise ClaimflowError(
+                f"The judge replied to none of {len(asked)} questions ({asked[0].mode}): "
+                f"{reasons[0]}"
+            )
         which = f", run {run + 1}" if self.repeats > 1 else ""
         problems += [f"{asked[i].id} ({asked[i].mode}{which}: {why})" for i, why in reasons.items()]
         return found
@@ -132,7 +140,14 @@ class LlmJudge(Judge):
             )
             for one, unread in zip(asked, again, strict=True)
         ]
-        return self.engine.generate(requests, ctx)
+        try:
+            return self.engine.generate(requests, ctx)
+        except ClaimflowError as error:
+            if not self.engine.outside:
+                raise
+            # The server gave up midway: what it replied before is in the cache.
+            lost = Reply(error=str(error))
+            return [reply or lost for reply in self.engine.kept(requests, ctx)]
 
     def pause(self, attempt: int) -> None:
         if self.engine.outside:
@@ -193,6 +208,12 @@ class JudgedScorer(Scorer):
     ) -> Scores:
         cache = open_cache(os.environ.get("CLAIMFLOW_CACHE") or str(home() / "cache"))
         return self.score_with(Context(cache, seed=self.seed), gold, predictions, rankings)
+
+
+def cost(ctx: Context) -> list[str]:
+    """The note on what a language model as judge cost; none for recorded replies."""
+    read, wrote = ctx.tokens["prompt"], ctx.tokens["completion"]
+    return [f"The judge read {read:,} tokens and wrote {wrote:,}."] if read else []
 
 
 def failures(problems: list[str], what: str) -> list[str]:
