@@ -12,6 +12,7 @@ from components.cache import Cache
 from components.datasets.gold import read_gold
 from components.datasets.submission import write_csv
 from components.engines.transformers import TransformersEngine
+from components.errors import ClaimflowError
 from components.files import home
 from components.records import AVERITEC_LABELS, Claim, Evidence, Prediction
 from components.score.averitec_2025 import Averitec2025
@@ -189,6 +190,37 @@ def test_failed_scores_are_not_kept(tmp_path: Path) -> None:
     asked = len(Flaky.asked)
     assert score_once(cache, scorer, [claim()], given)[1]
     assert len(Flaky.asked) == asked
+
+
+def test_an_edited_prompt_is_asked_anew_and_an_equal_one_is_not(tmp_path: Path) -> None:
+    Flaky.asked.clear()
+    judge = LlmJudge(engine=Flaky(says=[json.dumps(counts((1, 1), (1, 1)))]))
+    prompt = tmp_path / "own.txt"
+    prompt.write_text("{claim} {reference} {predicted}")
+    cache, gold, given = Cache(tmp_path / "cache"), [claim()], [prediction(qas=[FINE])]
+
+    def calls() -> int:
+        before = len(Flaky.asked)
+        scorer = Averitec2025(judge=judge, evidence_prompt=prompt, draws=50)
+        score_once(cache, scorer, gold, given)
+        return len(Flaky.asked) - before
+
+    assert calls() == 2 + 4  # two modes, and the control items
+    assert calls() == 0
+    prompt.write_text("{claim} {reference} – {predicted}")
+    assert calls() == 1 + 4  # not the questions
+    prompt.write_text("{claim} {reference} {predicted}")
+    assert calls() == 0
+
+
+def test_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAIMFLOW_CACHE", str(tmp_path / "cache"))
+    judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": FIVE[1]},
+                     {"id": "0", **QUESTIONS})  # fmt: skip
+    scores = Averitec2025(judge=judge).score([claim()], [prediction(qas=[FINE])])
+    assert values(scores)["ev2r_qa"] == 0.6
+    with pytest.raises(ClaimflowError, match="needs predictions"):
+        Averitec2025(judge=judge).score([claim()])
 
 
 def test_by_type(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def ctx(tmp_path: Path) -> Context:
                     "reference": {"facts_count": "4 facts", "support": 2.0}}),
         GOOD.replace(" evidence", "_Evidence").replace("facts count", "FACTS COUNT"),
         "{" + GOOD,
+        json.dumps({"predicted": {"total": 4, "supported by reference": 3},
+                    "reference": {"total": 4, "supported by predicted": 2}}),
     ],
 )  # fmt: skip
 def test_counts_are_read_whatever_their_form(reply: str) -> None:

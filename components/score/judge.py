@@ -241,16 +241,15 @@ def read_facts(reply: str) -> Facts:
     reference facts there is nothing to score. Raises ReplyError for a reply without the counts of
     the reference side.
     """
-    found = _counts(reply, ("reference",))
-    supported, total = found["reference"]
+    supported, total = _counts(reply, "reference")
     if not total:
         raise ReplyError("no reference facts in the reply")
+    recall = min(1.0, supported / total)
     try:
-        hits, predicted = _counts(reply, ("predicted",))["predicted"]
-        precision = min(1.0, hits / predicted) if predicted else 0.0
+        hits, predicted = _counts(reply, "predicted")
     except ReplyError:
-        return Facts(precision=None, recall=min(1.0, supported / total))
-    return Facts(precision=precision, recall=min(1.0, supported / total))
+        return Facts(precision=None, recall=recall)
+    return Facts(precision=min(1.0, hits / predicted) if predicted else 0.0, recall=recall)
 
 
 def official_facts(reply: str) -> Facts:
@@ -301,22 +300,25 @@ def read_label(reply: str, labels: tuple[str, ...]) -> str:
     raise ReplyError("no label in the reply")
 
 
-def _counts(reply: str, sides: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """(supported, total) of each side, by keys that name the side and hold a number."""
+def _counts(reply: str, side: str) -> tuple[float, float]:
+    """(supported, total) of the predicted or the reference side, by the keys that name it first
+    and hold a number."""
     for fields in _objects(reply):
-        found = {}
-        for side in sides:
-            own = {k: number(v) for k, v in fields.items() if side in k.split()}
-            supported = [v for k, v in own.items() if "support" in k and v is not None]
-            totals = [
-                v for k, v in own.items()
-                if "count" in k.split() and "support" not in k and v is not None
-            ]  # fmt: skip
-            if supported and totals:
-                found[side] = (supported[0], totals[0])
-        if len(found) == len(sides):
-            return found
-    raise ReplyError(f"no counts of {' and '.join(sides)} facts in the reply")
+        own = {key: number(value) for key, value in fields.items() if _side(key) == side}
+        known = {key: value for key, value in own.items() if value is not None}
+        supported = [v for key, v in known.items() if "support" in key]
+        totals = [
+            v
+            for key, v in known.items()
+            if "support" not in key and {"count", "total", "number"} & set(key.split())
+        ]
+        if supported and totals:
+            return supported[0], totals[0]
+    raise ReplyError(f"no counts of {side} facts in the reply")
+
+
+def _side(key: str) -> str | None:
+    return next((word for word in key.split() if word in ("predicted", "reference")), None)
 
 
 def number(value: Any) -> float | None:
