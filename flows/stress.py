@@ -113,7 +113,9 @@ def main(config: Any) -> None:
     if config.to:
         folder = Path(config.to)
         write_whole(folder / "stress.md", report.encode())
-        write_whole(folder / "stress.csv", csv_bytes([msgspec.structs.asdict(e) for e in found]))
+        table = [dict(zip(columns, row, strict=True)) for row in rows]
+        write_whole(folder / "table.csv", csv_bytes(table))
+        write_whole(folder / "effects.csv", csv_bytes([msgspec.structs.asdict(e) for e in found]))
         stress_plot(columns, rows, folder / "stress.png")
         for test, predictions in inputs.items():
             write_json(folder / "perturbed" / f"{test}.json", predictions)

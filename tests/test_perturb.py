@@ -279,8 +279,11 @@ def test_as_a_command(tmp_path: Path) -> None:
     assert change["completeness", "q"] == 0
     assert len({test for test, _ in change}) == len(TESTS)
     assert (tmp_path / "to" / "stress.png").stat().st_size > 10_000
-    lines = (tmp_path / "to" / "stress.csv").read_text().splitlines()
+    lines = (tmp_path / "to" / "effects.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * len(TESTS)
+    table = (tmp_path / "to" / "table.csv").read_text().splitlines()
+    assert table[0] == "kind,test,qa,q"
+    assert len(table) == 1 + len(TESTS) + 2  # two averages
     blank = read_submission(tmp_path / "to" / "perturbed" / "completeness.json")
     assert {e.answer for p in blank for e in p.evidence} == {""}
     again = command(*words, f"out={tmp_path}/again.json", CLAIMFLOW_CACHE=cache)
