@@ -183,7 +183,7 @@ bases = st.lists(st.lists(st.tuples(texts, texts), min_size=1, max_size=4), min_
 
 
 @given(bases, st.sampled_from(list(TESTS)), st.integers(0, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_evidence_can_be_perturbed(qas: list, name: str, seed: int) -> None:
     base = [prediction(str(i), qas=some) for i, some in enumerate(qas)]
     result = perturbed(base, name, seed)
@@ -289,6 +289,3 @@ def test_as_a_command(tmp_path: Path) -> None:
     again = command(*words, f"out={tmp_path}/again.json", CLAIMFLOW_CACHE=cache)
     assert again.stdout == done.stdout
     assert json.loads((tmp_path / "again.json").read_text())["cache"]["misses"] == 0
-    wrong = command("flows.stress", f"gold={tmp_path}/gold.json", "tests=[nois]")
-    assert wrong.returncode == 1
-    assert wrong.stderr.startswith("error: No perturbation 'nois'. Did you mean 'noise'?")

@@ -16,13 +16,6 @@ HEADINGS = {
     "q": "H-METEOR Q",
     "qa": "H-METEOR Q+A",
     **{f"score_at_{level}": f"AVeriTeC score @ {level}" for level in LEVELS},
-    "accuracy": "label accuracy",
-    "f1_macro": "macro-F1",
-    "ndcg_at_10": "nDCG@10",
-    "recall_at_10": "R@10",
-    "recall_at_100": "R@100",
-    "mrr": "MRR",
-    "ap": "AP",
     "ev2r_q": "Ev2R recall Q",
     "ev2r_qa": "Ev2R recall Q+A",
     "ev2r_score_at_0.50": "AVeriTeC score @ Ev2R 0.50",
@@ -38,6 +31,13 @@ HEADINGS = {
     "bleu": "BLEU",
     "meteor": "METEOR",
     "hungarian_meteor": "H-METEOR",
+    "accuracy": "label accuracy",
+    "f1_macro": "macro-F1",
+    "ndcg_at_10": "nDCG@10",
+    "recall_at_10": "R@10",
+    "recall_at_100": "R@100",
+    "mrr": "MRR",
+    "ap": "AP",
 }
 
 
