@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from components.score.meteor import meteor as token_meteor
-from components.score.meteor import tokens
+from components.score.averitec import hungarian_meteor
 
 
 def rouge_l(predicted: str, reference: str) -> float:
@@ -39,5 +38,5 @@ def bleu(predicted: str, reference: str) -> float:
 
 
 def meteor(predicted: str, reference: str) -> float:
-    """METEOR of the whole texts; see `components.score.meteor`."""
-    return token_meteor(tokens(predicted), tokens(reference))
+    """METEOR of the whole texts: a matching of one with one."""
+    return hungarian_meteor([predicted], [reference])
