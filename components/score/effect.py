@@ -72,8 +72,7 @@ def _interval(
     if not ids:
         return None, None
     weights = bootstrap.resamples(len(ids), draws, seed)
-    later, earlier = (bootstrap.mean([values[id] for id in ids]) for values in (new, old))
-    apart = bootstrap.paired_bootstrap(later, earlier, weights)
+    apart = bootstrap.measure(bootstrap.mean([new[id] - old[id] for id in ids]), weights)
     return apart.low, apart.high
 
 
