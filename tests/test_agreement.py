@@ -96,6 +96,7 @@ letters = st.sampled_from("SRN")
 
 
 @given(st.lists(st.lists(letters, min_size=3, max_size=3), min_size=2, max_size=8))
+@settings(deadline=None)
 def test_agreement_is_at_most_one_and_one_when_all_agree(table: list[list[str]]) -> None:
     some = units(*map(tuple, table))
     for value in (fleiss_kappa(some), krippendorff_alpha(some)):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.assets import MINILM, SMOLLM2
@@ -72,6 +72,7 @@ def test_the_weighted_score_worked(tmp_path: Path) -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
+@settings(deadline=None)
 def test_f1_lies_between_precision_and_recall(precision: float, recall: float) -> None:
     f1 = f1_of(Facts(precision=precision, recall=recall))
     assert min(precision, recall) - 1e-12 <= f1 <= max(precision, recall) + 1e-12
@@ -175,6 +176,7 @@ def test_meteor_of_texts() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
+@settings(deadline=None)
 def test_overlap_lies_between_0_and_1(a: str, b: str) -> None:
     for measure in (overlap.rouge_l, overlap.bleu, overlap.meteor):
         assert 0 <= measure(a, b) <= 1 + 1e-12

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.cache import Cache
@@ -123,6 +123,7 @@ def test_numbers(value: object, meant: float | None) -> None:
 
 
 @given(st.text(), st.integers(0, 9), st.integers(1, 9), st.text(), st.text())
+@settings(deadline=None)
 def test_any_fact_and_anything_around_the_object(
     fact: str, supported: int, total: int, before: str, after: str
 ) -> None:
@@ -135,6 +136,7 @@ def test_any_fact_and_anything_around_the_object(
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_any_reply_is_read_or_refused(reply: str) -> None:
     for read in (read_facts, official_facts, read_coverage):
         with contextlib.suppress(ReplyError):
