@@ -27,6 +27,7 @@ MINILM = "all-MiniLM-L6-v2"
 SMOLLM2 = "SmolLM2-135M-Instruct"
 WORDNET = "corpora/wordnet"
 PUNKT = "tokenizers/punkt_tab"
+STOPWORDS = "corpora/stopwords"
 
 
 def model(name: str | Path) -> Path:
@@ -94,6 +95,15 @@ def wordnet() -> WordNetCorpusReader:
     with _nltk_lock:
         nltk_ready()
         return _load_wordnet()
+
+
+@functools.cache
+def stopwords() -> frozenset[str]:
+    """NLTK's English stop-words. Raises ClaimflowError when they are not laid out."""
+    file = home() / "nltk_data" / STOPWORDS / "english"
+    if not file.is_file():
+        raise ClaimflowError(f"No stop-words {file}: run `make setup`, or `python -m flows.setup`.")
+    return frozenset(file.read_text(encoding="utf-8").split())
 
 
 # Laying out
@@ -195,9 +205,15 @@ def _punkt(folder: Path) -> None:
     shutil.copytree(source, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
 
 
+def _stopwords(folder: Path) -> None:
+    source = _package("llama_index.core") / "_static" / "nltk_cache" / STOPWORDS
+    shutil.copyfile(source / "english", folder / "english")
+
+
 _ASSETS = {
     f"models/{MINILM}": _minilm,
     f"models/{SMOLLM2}": _smollm2,
     f"nltk_data/{WORDNET}": _wordnet,
     f"nltk_data/{PUNKT}": _punkt,
+    f"nltk_data/{STOPWORDS}": _stopwords,
 }

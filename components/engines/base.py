@@ -75,15 +75,12 @@ class Engine:
         """
         from tqdm import tqdm
 
-        engine = key_of("reply", identity(self))
-        keys = [key_of(engine, request) for request in requests]
+        keys = self._keys(requests)
         found: dict[str, Reply] = {}
         missing: dict[str, Request] = {}
-        for key, request in zip(keys, requests, strict=True):
-            action = ctx.cache.lookup(key)
-            data = ctx.cache.get(action.outputs[0]) if action else None
-            if data:
-                found[key] = decode(data, Reply)
+        for key, request, reply in zip(keys, requests, self.kept(requests, ctx), strict=True):
+            if reply:
+                found[key] = reply
             else:
                 missing[key] = request
         if missing:
@@ -100,6 +97,19 @@ class Engine:
         ctx.tokens["prompt"] += sum(reply.prompt_tokens for reply in result)
         ctx.tokens["completion"] += sum(reply.completion_tokens for reply in result)
         return result
+
+    def kept(self, requests: list[Request], ctx: Context) -> list[Reply | None]:
+        """The reply to each request that the cache has; asks and counts nothing."""
+        replies: list[Reply | None] = []
+        for key in self._keys(requests):
+            action = ctx.cache.lookup(key)
+            data = ctx.cache.get(action.outputs[0]) if action else None
+            replies.append(decode(data, Reply) if data else None)
+        return replies
+
+    def _keys(self, requests: list[Request]) -> list[str]:
+        engine = key_of("reply", identity(self))
+        return [key_of(engine, request) for request in requests]
 
 
 def cut(text: str, stop: list[str]) -> str:

@@ -11,14 +11,14 @@ FOLDER = Path(__file__).parent / "prompts"
 _NAME = re.compile(r"\{([a-z_]+)\}")
 
 
-def prompt_file(name: str | Path) -> Path:
-    """The file of a prompt: a path, or the name of one that comes with the project."""
-    for path in (Path(name), FOLDER / name):
+def prompt_file(name: str | Path, folder: Path = FOLDER) -> Path:
+    """The file of a prompt: a path, or the name of one in `folder`."""
+    for path in (Path(name), folder / name):
         if path.is_file():
             return path.absolute()
-    known = sorted(path.name for path in FOLDER.glob("*.txt"))
+    known = sorted(path.name for path in folder.glob("*.txt"))
     raise ClaimflowError(
-        f"No prompt '{name}': looked for {Path(name).absolute()} and {FOLDER / name}."
+        f"No prompt '{name}': looked for {Path(name).absolute()} and {folder / name}."
         f"{nearest(str(name), known)} With the project come {', '.join(known)}."
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from typing import Any
 
 from components.score.base import Measure, Scores
@@ -14,6 +16,21 @@ HEADINGS = {
     "q": "H-METEOR Q",
     "qa": "H-METEOR Q+A",
     **{f"score_at_{level}": f"AVeriTeC score @ {level}" for level in LEVELS},
+    "ev2r_q": "Ev2R recall Q",
+    "ev2r_qa": "Ev2R recall Q+A",
+    "ev2r_score_at_0.50": "AVeriTeC score @ Ev2R 0.50",
+    "ev2r": "Ev2R weighted",
+    "ev2r_precision": "Ev2R precision",
+    "ev2r_recall": "Ev2R recall",
+    "ev2r_f1": "Ev2R F1",
+    "proxy": "proxy",
+    "proxy_llm": "proxy by LLM",
+    "reference_less": "reference-less",
+    "trained": "trained similarity",
+    "rouge_l": "ROUGE-L",
+    "bleu": "BLEU",
+    "meteor": "METEOR",
+    "hungarian_meteor": "H-METEOR",
     "accuracy": "label accuracy",
     "f1_macro": "macro-F1",
     "ndcg_at_10": "nDCG@10",
@@ -54,6 +71,15 @@ def markdown(columns: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(
         [line(columns), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(line, cells)]
     )
+
+
+def csv_bytes(rows: list[dict[str, Any]]) -> bytes:
+    """Rows with the same keys as a CSV file with a header; empty for no rows."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def run_table(name: str, scores: Scores) -> str:

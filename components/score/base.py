@@ -11,7 +11,7 @@ import msgspec
 
 from components.cache import Action, Cache, key_of
 from components.records import Claim, Prediction, Record, decode
-from components.step import identity
+from components.step import Context, identity
 
 Rankings: TypeAlias = dict[str, list[tuple[str, float]]]
 """{claim id: [(document id, score), …]}, best document first; the order counts, not the score."""
@@ -36,12 +36,14 @@ class Scores(Record):
     per_claim: one row a claim with its `id` and the values whose mean is the measure where it is
     a mean (paired tests between runs use these columns).
     notes: what a reader should know: claims without prediction, extra ones, quirks followed.
+    incomplete: something that may go well another time failed, so these are not kept in the cache.
     """
 
     measures: dict[str, Measure] = {}
     per_claim: list[dict[str, Any]] = []
     tables: dict[str, list[dict[str, Any]]] = {}  # breakdowns, confusion matrix
     notes: list[str] = []
+    incomplete: bool = False
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -69,6 +71,16 @@ class Scorer:
         """
         raise NotImplementedError(type(self).__name__)
 
+    def score_with(
+        self,
+        ctx: Context,
+        gold: list[Claim],
+        predictions: list[Prediction] | None = None,
+        rankings: Rankings | None = None,
+    ) -> Scores:
+        """`score` with a cache at hand. Scorers that ask or train a model write this one."""
+        return self.score(gold, predictions, rankings)
+
 
 def score_once(
     cache: Cache,
@@ -83,13 +95,14 @@ def score_once(
     action = cache.lookup(key)
     if action:
         return decode(cache.get(action.outputs[0]) or b"", Scores), True
-    scores = scorer.score(gold, predictions, rankings)
+    scores = scorer.score_with(Context(cache, seed=scorer.seed), gold, predictions, rankings)
     for name, measure in list(scores.measures.items()):
         if not all(math.isfinite(x or 0) for x in (measure.value, measure.low, measure.high)):
             del scores.measures[name]  # JSON has no such number
             scores.notes.append(f"{name} has no value here ({measure.value}) and is left out.")
-    # Not `records.encode`: it sorts keys, and measures have an order to be read in.
-    cache.record(key, Action(outputs=[cache.put(msgspec.json.encode(scores))]))
+    if not scores.incomplete:
+        # Not `records.encode`: it sorts keys, and measures have an order to be read in.
+        cache.record(key, Action(outputs=[cache.put(msgspec.json.encode(scores))]))
     return scores, False
 
 
@@ -103,6 +116,7 @@ def merged(scores: Scores, more: Scores) -> Scores:
         per_claim=list(rows.values()),
         tables={**scores.tables, **more.tables},
         notes=[*scores.notes, *more.notes],
+        incomplete=scores.incomplete or more.incomplete,
     )
 
 

@@ -1,0 +1,56 @@
+"""Stress tests as a table and a plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from components.report.table import heading, markdown
+from components.score.perturb import TESTS
+
+
+def stress_report(title: str, columns: list[str], rows: list[list[Any]], notes: list[str]) -> str:
+    """Markdown: the change of each measure in per cent, notes, and what each test does."""
+    cells = [[*row[:2], *map(percent, row[2:])] for row in rows]
+    table = markdown([*columns[:2], *map(heading, columns[2:])], cells)
+    done = [row[1] for row in rows if row[1] in TESTS]
+    about = [
+        f"- {name}: {TESTS[name].about}."
+        + (f" Table 5: {TESTS[name].row}." if TESTS[name].row else " Not in table 5.")
+        for name in done
+    ]
+    return "\n".join(
+        [f"# {title}", "", table, "",
+         "Change in per cent of the value without perturbation; an altering test should lower a "
+         "measure, a preserving one should leave it.", "",
+         *(f"- {note}" for note in notes), "", "## Tests", "", *about, ""]
+    )  # fmt: skip
+
+
+def percent(value: float | None) -> str:
+    """`-12.3`, or a dash."""
+    return "–" if value is None else f"{value:+.2f}"
+
+
+def stress_plot(columns: list[str], rows: list[list[Any]], path: Path) -> None:
+    """The table as a heat map, from −100 % to +100 %."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    values = np.array([[np.nan if x is None else x for x in row[2:]] for row in rows], dtype=float)
+    picture = Figure(figsize=(3.2 + 1.25 * values.shape[1], 1.6 + 0.34 * len(rows)), layout="tight")
+    FigureCanvasAgg(picture)
+    panel = picture.subplots()
+    image = panel.imshow(values, cmap="RdBu", vmin=-100, vmax=100, aspect="auto")
+    for (y, x), value in np.ndenumerate(values):
+        text = "–" if np.isnan(value) else f"{value:+.1f}"
+        colour = "white" if abs(value) > 60 else "black"
+        panel.text(x, y, text, ha="center", va="center", fontsize=8, color=colour)
+    names = [f"{row[1]} ({row[0]})" for row in rows]
+    panel.set_yticks(range(len(rows)), names, fontsize=8)
+    labels = [heading(name) for name in columns[2:]]
+    panel.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=8)
+    picture.colorbar(image, ax=panel, label="change in %")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.savefig(path, dpi=130)

@@ -1,0 +1,257 @@
+"""The measures of the AVeriTeC shared task 2025 (Akhtar et al. 2025, section 2.5): Ev2R recall by
+a judge, and the Hungarian METEOR of 2024 beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from components.datasets.submission import FIRST
+from components.errors import ClaimflowError
+from components.reason.prompt import filled, prompt_file
+from components.records import Claim, Prediction, Question
+from components.score import evidence
+from components.score.averitec import averitec_2024
+from components.score.base import Measure, Rankings, Scores
+from components.score.control import control
+from components.score.judge import (
+    Asked,
+    Judge,
+    JudgedScorer,
+    cost,
+    failures,
+    official_facts,
+    read_facts,
+)
+from components.score.rows import breakdown, mean, means
+from components.step import Context
+
+PROMPTS = Path(__file__).parent / "prompts"
+LEVEL = 0.5  # recall that the AVeriTeC score asks for
+METEOR_LEVEL = 0.25
+JUDGED = ("ev2r_q", "ev2r_qa", "ev2r_score_at_0.50")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Averitec2025(JudgedScorer):
+    """Scorer of the 2025 shared task.
+
+    Measures, all 0 to 1, higher is better, means over claims (Akhtar et al. 2025, table 2):
+    ev2r_q, ev2r_qa: share of the reference's questions, and of its facts, that the prediction
+    supports, as the judge counts them (Ev2R recall; Akhtar et al. 2024, section 3.1).
+    ev2r_score_at_0.50: share of claims with the right label and `ev2r_qa` strictly above .5.
+    meteor_q, meteor_qa, meteor_score_at_0.25: Hungarian METEOR as in 2024, but gold questions
+    count once however often they stand there, explanations of Boolean answers are not appended
+    and questions without answer are left out.
+    accuracy, f1_macro, f1_LABEL: as in 2024.
+
+    A claim without prediction, or without evidence, has recall 0 and needs no judge. A reply that
+    cannot be had or read after all attempts leaves its claim out of the judged measures, with a
+    note. With judge.repeats above 1 a claim's value is the mean over the runs, and a note and the
+    table `repeats` give each measure's mean and standard deviation over runs.
+
+    official: follow the organisers' script where it departs from the above, quirk by quirk as the
+    notes list them. The wording of the prompts stays ours: give theirs with `evidence_prompt` and
+    `questions_prompt` (files with {claim}, {reference} and {predicted}).
+    """
+
+    judge: Judge
+    evidence_prompt: Path = Path("ev2r_evidence.txt")
+    questions_prompt: Path = Path("ev2r_questions.txt")
+    official: bool = False
+
+    def __post_init__(self) -> None:
+        self.evidence_prompt = prompt_file(self.evidence_prompt, PROMPTS)
+        self.questions_prompt = prompt_file(self.questions_prompt, PROMPTS)
+
+    def score_with(
+        self,
+        ctx: Context,
+        gold: list[Claim],
+        predictions: list[Prediction] | None = None,
+        rankings: Rankings | None = None,
+    ) -> Scores:
+        if predictions is None:
+            raise ClaimflowError("The scorer averitec_2025 needs predictions, and got none.")
+        old = averitec_2024(
+            predictions, [_as_cells(c) for c in gold], [METEOR_LEVEL], self.draws, self.seed
+        )
+        given = evidence.first_of_each(predictions)
+        by_id = {claim.id: claim for claim in gold}
+        claims = [by_id[row["id"]] for row in old.per_claim]
+        if self.official:
+            claims = sorted(claims, key=_position)
+        problems: list[str] = []
+        q = self._recalls("questions", claims, given, ctx, problems)
+        qa = self._recalls("evidence", claims, given, ctx, problems)
+        if self.official:
+            q = [[recall or 0.0 for recall in runs] for runs in q]
+            qa = _by_position(claims, qa)
+        right = {row["id"]: row["accuracy"] for row in old.per_claim}
+        passed = [
+            [None if r is None else right[c.id] * (r > LEVEL) for r in runs]
+            for c, runs in zip(claims, qa, strict=True)
+        ]
+        runs = dict(zip(JUDGED, (q, qa, passed), strict=True))
+        judged = {
+            claim.id: {name: mean(values[i]) for name, values in runs.items()}
+            for i, claim in enumerate(claims)
+        }
+        rows = [_row(row, judged[row["id"]]) for row in old.per_claim]
+        return self._scores(old, rows, [by_id[row["id"]] for row in rows], runs, problems, ctx)
+
+    def _recalls(
+        self,
+        mode: str,
+        claims: list[Claim],
+        given: dict[str, Prediction],
+        ctx: Context,
+        problems: list[str],
+    ) -> list[list[float | None]]:
+        """Recall of each claim, in each run; 0 where there is nothing to judge."""
+        asked: dict[int, Asked] = {}
+        for i, claim in enumerate(claims):
+            prediction = given.get(claim.id)
+            first = None if self.official else FIRST
+            pairs = evidence.pairs_of(prediction.evidence, first) if prediction else []
+            if prediction and (any(q or a for q, a in pairs) or self.official):
+                asked[i] = self._asked(mode, claim, pairs)
+        judge = dataclasses.replace(self.judge, attempts=1) if self.official else self.judge
+        read = official_facts if self.official else read_facts
+        found = judge.ask(list(asked.values()), read, ctx, problems)
+        recalls: list[list[float | None]] = [[0.0] * judge.repeats for _ in claims]
+        for i, runs in zip(asked, found, strict=True):
+            recalls[i] = [facts.recall if facts else None for facts in runs]
+        return recalls
+
+    def _asked(self, mode: str, claim: Claim, pairs: list[tuple[str, str]]) -> Asked:
+        reference = evidence.gold_pairs(claim)
+        if mode == "questions":
+            file, text = self.questions_prompt, evidence.questions
+        else:
+            file, text = self.evidence_prompt, evidence.cell if self.official else evidence.lines
+        if mode == "questions" and not self.official:
+            reference = list(dict.fromkeys((question, "") for question, _ in reference))
+        prompt = filled(file, claim=claim.text, reference=text(reference), predicted=text(pairs))
+        return Asked(id=claim.id, mode=mode, prompt=prompt)
+
+    def _scores(
+        self,
+        old: Scores,
+        rows: list[dict[str, Any]],
+        claims: list[Claim],
+        runs: dict[str, list[list[float | None]]],
+        problems: list[str],
+        ctx: Context,
+    ) -> Scores:
+        kept = {name: m for name, m in old.measures.items() if name.startswith(("acc", "f1"))}
+        meteor = {name: f"meteor_{name}" for name in ("q", "qa", f"score_at_{METEOR_LEVEL:.2f}")}
+        measures = {
+            **means(rows, JUDGED, self.draws, self.seed),
+            **{new: old.measures[name] for name, new in meteor.items()},
+            **kept,
+        }
+        names = [*JUDGED, *meteor.values(), "accuracy"]
+        tables = {
+            "by_label": breakdown(claims, rows, names, lambda claim: [claim.label or ""]),
+            "by_type": breakdown(claims, rows, names, lambda claim: claim.types),
+            "confusion": old.tables["confusion"],
+        }
+        notes = list(old.notes)
+        if weak := control(self.judge, self.evidence_prompt, ctx):
+            notes.insert(0, weak)
+        notes += cost(ctx)
+        if self.judge.repeats > 1:
+            tables["repeats"] = _repeats(runs)
+            notes.append(
+                f"Over {self.judge.repeats} runs of the judge: "
+                + ", ".join(f"{r['measure']} {r['mean']:.4f} ± {r['sd']:.4f}"
+                            for r in tables["repeats"] if r["sd"] is not None)
+                + " (mean ± standard deviation)."
+            )  # fmt: skip
+        if self.official:
+            measures = {name: _rounded(measure) for name, measure in measures.items()}
+            notes += _quirks(claims, len(problems))
+            if problems:
+                notes.append(f"Judge calls that count 0: {'; '.join(problems[:10])}.")
+        else:
+            notes += failures(problems, "the judged measures")
+        return Scores(
+            measures=measures,
+            per_claim=rows,
+            tables=tables,
+            notes=notes,
+            incomplete=bool(problems),
+        )
+
+
+def _as_cells(claim: Claim) -> Claim:
+    """The claim with gold evidence as the METEOR of 2025 takes it."""
+    answers: dict[str, list[Any]] = {}
+    for question in claim.questions:
+        if question.answers:
+            plain = [msgspec.structs.replace(a, answer_type=None) for a in question.answers]
+            answers.setdefault(question.question, []).extend(plain)
+    questions = [Question(question=text, answers=found) for text, found in answers.items()]
+    return msgspec.structs.replace(claim, questions=questions)
+
+
+def _row(old: dict[str, Any], judged: dict[str, float | None]) -> dict[str, Any]:
+    level = f"score_at_{METEOR_LEVEL:.2f}"
+    return {
+        "id": old["id"],
+        "gold": old["gold"],
+        "predicted": old["predicted"],
+        **judged,
+        "meteor_q": old["q"],
+        "meteor_qa": old["qa"],
+        f"meteor_{level}": old[level],
+        "accuracy": old["accuracy"],
+    }
+
+
+def _position(claim: Claim) -> tuple[int, int, str]:
+    return (0, int(claim.id), "") if claim.id.isdecimal() else (1, 0, claim.id)
+
+
+def _by_position(
+    claims: list[Claim], recalls: list[list[float | None]]
+) -> list[list[float | None]]:
+    """Row i has the recall of the claim whose id is i, else 0, as the official script pairs."""
+    known = dict(zip((claim.id for claim in claims), recalls, strict=True))
+    nothing: list[float | None] = [0.0] * len(recalls[0])
+    return [[recall or 0.0 for recall in known.get(str(i), nothing)] for i in range(len(claims))]
+
+
+def _repeats(runs: dict[str, list[list[float | None]]]) -> list[dict[str, Any]]:
+    """A row a measure: its mean in each run, and mean and standard deviation of those."""
+    table = []
+    for name, values in runs.items():
+        each = [mean(column) for column in zip(*values, strict=True)]
+        known = [value for value in each if value is not None]
+        sd = statistics.stdev(known) if len(known) > 1 else None
+        row: dict[str, Any] = {"measure": name, "mean": mean(known), "sd": sd}
+        table.append(row | {f"run_{i}": value for i, value in enumerate(each, 1)})
+    return table
+
+
+def _rounded(measure: Measure) -> Measure:
+    return msgspec.structs.replace(measure, value=round(measure.value, 4))
+
+
+def _quirks(claims: list[Claim], failed: int) -> list[str]:
+    shifted = sum(claim.id != str(i) for i, claim in enumerate(sorted(claims, key=_position)))
+    return [
+        "official=true follows these quirks of the 2025 script: the first shortest {…} of a reply "
+        "is decoded, and nested objects, counts as text or a total of 0 on either side give no "
+        f"score; a failed or unread call counts 0 ({failed} here) and is not tried again; recall "
+        "is not clipped at 1; for recall and its AVeriTeC score the row's number must equal the "
+        f"claim's id ({shifted} of {len(claims)} rows differ here); all QAs are judged, not the "
+        "first 10; the judge sees raw evidence cells, and a gold question as often as it has "
+        "answers; values are rounded to 4 decimals.",
+        "Not followed: rows are paired by id, where the script pairs them by order.",
+    ]

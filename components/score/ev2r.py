@@ -1,0 +1,286 @@
+"""The scorers of the Ev2R study (Akhtar et al. 2024): predicted evidence against reference
+evidence, against the reference verdict, or against nothing but the claim."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from components.datasets.base import normalised
+from components.datasets.gold import read_gold
+from components.errors import ClaimflowError, nearest
+from components.reason.prompt import filled, prompt_file
+from components.records import AVERITEC_LABELS, Case, Claim, Prediction
+from components.score import evidence, overlap
+from components.score.averitec import averitec_2024
+from components.score.averitec_2025 import PROMPTS
+from components.score.base import Rankings, Scores
+from components.score.control import control
+from components.score.judge import (
+    Asked,
+    Facts,
+    Judge,
+    JudgedScorer,
+    ReplyError,
+    cost,
+    failures,
+    read_coverage,
+    read_facts,
+    read_label,
+)
+from components.score.rows import breakdown, mean, means
+from components.score.similarity import TrainedSimilarity
+from components.step import Context, Step
+
+T = TypeVar("T")
+
+JUDGED = ("reference", "proxy_llm", "reference_less")
+TRAINED = ("proxy", "trained")
+OVERLAP = ("rouge_l", "bleu", "meteor", "hungarian_meteor")
+MEASURES = (
+    "ev2r", "ev2r_precision", "ev2r_recall", "ev2r_f1", "proxy", "proxy_llm", "reference_less",
+    "trained", *OVERLAP,
+)  # fmt: skip
+
+Row = dict[str, Any]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Ev2r(JudgedScorer):
+    """Measures of evidence, all 0 to 1, higher is better, means over claims.
+
+    parts: which of these to compute.
+    reference: ev2r_precision, ev2r_recall, ev2r_f1: share of the predicted facts that the
+    reference evidence supports, of the reference facts that the predicted evidence supports, and
+    their harmonic mean for each claim, as `judge` counts them (section 3.1).
+    proxy: probability that a model trained on claims with gold evidence gives the gold verdict on
+    the predicted evidence (section 3.2; theirs is DeBERTa). Needs `train`.
+    ev2r: weight · ev2r_f1 + (1 − weight) · proxy (section 3.3), where both parts are computed.
+    proxy_llm: share of the judge's runs that give the gold verdict on the predicted evidence
+    (section 4.4 takes the log-probability of the gold label, which not every engine can tell).
+    reference_less: share of the claim's facts that the predicted evidence supports or contradicts
+    (section 4.4).
+    trained: TrainedSimilarity of predicted and reference evidence (section 4.4, BLEURT). Needs
+    `train`.
+    rouge_l, bleu, meteor: word overlap of both as one text; hungarian_meteor: as in 2024.
+
+    The first 10 QAs count. A claim without prediction or evidence scores 0, for proxy what the
+    model says without evidence. A reply that cannot be had or read leaves its claim out of the
+    measures that need it, with a note. train: a file of claims with gold evidence, from which
+    claims that are scored are dropped; null leaves out proxy, ev2r and trained, with a note.
+
+    official: failed and unread replies count 0, as when the study correlated scores with ratings.
+    """
+
+    judge: Judge | None
+    parts: list[str]
+    proxy: Step | None = None
+    similarity: TrainedSimilarity | None = None
+    train: Path | None = None
+    weight: float = 0.5
+    evidence_prompt: Path = Path("ev2r_evidence.txt")
+    proxy_prompt: Path = Path("ev2r_proxy.txt")
+    reference_less_prompt: Path = Path("ev2r_reference_less.txt")
+    official: bool = False
+
+    def __post_init__(self) -> None:
+        known = (*JUDGED, *TRAINED, *OVERLAP)
+        if unknown := [part for part in self.parts if part not in known]:
+            raise ClaimflowError(
+                f"No part '{unknown[0]}' of scorer ev2r.{nearest(unknown[0], known)} "
+                f"Parts: {', '.join(known)}."
+            )
+        if not 0 <= self.weight <= 1:
+            raise ClaimflowError(f"scorer.weight is {self.weight}: give 0 to 1.")
+        needs: list[tuple[str, tuple[str, ...], Any]] = [
+            ("judge", JUDGED, self.judge),
+            ("proxy", ("proxy",), self.proxy),
+            ("similarity", ("trained",), self.similarity),
+        ]
+        for name, parts, value in needs:
+            if value is None and set(parts) & set(self.parts):
+                raise ClaimflowError(f"scorer.{name} is null, and parts {parts} need one.")
+        self.evidence_prompt = prompt_file(self.evidence_prompt, PROMPTS)
+        self.proxy_prompt = prompt_file(self.proxy_prompt, PROMPTS)
+        self.reference_less_prompt = prompt_file(self.reference_less_prompt, PROMPTS)
+        if self.train is not None:
+            self.train = Path(self.train).absolute()
+            if not self.train.is_file():
+                raise ClaimflowError(f"scorer.train={self.train}: there is no such file.")
+
+    def score_with(
+        self,
+        ctx: Context,
+        gold: list[Claim],
+        predictions: list[Prediction] | None = None,
+        rankings: Rankings | None = None,
+    ) -> Scores:
+        if predictions is None:
+            raise ClaimflowError("The scorer ev2r needs predictions, and got none.")
+        old = averitec_2024(predictions, gold, draws=1)
+        notes = list(old.notes)
+        by_id = {claim.id: claim for claim in gold}
+        claims = [by_id[row["id"]] for row in old.per_claim]
+        given = evidence.first_of_each(predictions)
+        pairs = [evidence.pairs_of(given[c.id].evidence) if c.id in given else [] for c in claims]
+        rows: list[Row] = [{"id": claim.id} for claim in claims]
+        problems: list[str] = []
+        if set(JUDGED) & set(self.parts):
+            self._judged(rows, claims, pairs, ctx, problems, notes)
+        if set(TRAINED) & set(self.parts):
+            self._trained(rows, claims, given, pairs, ctx, notes)
+        self._overlap(rows, claims, pairs, old)
+        for row in rows:
+            f1, proxy = row.get("ev2r_f1"), row.get("proxy")
+            if f1 is not None and proxy is not None:
+                row["ev2r"] = self.weight * f1 + (1 - self.weight) * proxy
+        measures = means(rows, MEASURES, self.draws, self.seed)
+        names = list(measures)
+        return Scores(
+            measures=measures,
+            per_claim=[{"id": row["id"]} | {name: row.get(name) for name in names} for row in rows],
+            tables={
+                "by_label": breakdown(claims, rows, names, lambda claim: [claim.label or ""]),
+                "by_type": breakdown(claims, rows, names, lambda claim: claim.types),
+            },
+            notes=notes,
+            incomplete=bool(problems),
+        )
+
+    # Parts
+
+    def _judged(
+        self,
+        rows: list[Row],
+        claims: list[Claim],
+        pairs: list[list[tuple[str, str]]],
+        ctx: Context,
+        problems: list[str],
+        notes: list[str],
+    ) -> None:
+        assert self.judge
+        texts = [evidence.lines(some) for some in pairs]
+        some = [i for i, text in enumerate(texts) if text.strip()]
+
+        def ask(mode: str, prompt: Path, read: Callable[[str], T]) -> dict[int, list[T | None]]:
+            asked = [
+                Asked(
+                    id=claims[i].id,
+                    mode=mode,
+                    prompt=filled(
+                        prompt,
+                        claim=claims[i].text,
+                        reference=evidence.lines(evidence.gold_pairs(claims[i])),
+                        predicted=texts[i],
+                    ),
+                )
+                for i in some
+            ]
+            assert self.judge
+            return dict(zip(some, self.judge.ask(asked, read, ctx, problems), strict=True))
+
+        def fill(name: str, found: dict[int, list[float | None]]) -> None:
+            for i, row in enumerate(rows):
+                runs = found.get(i, [0.0])
+                row[name] = mean([v or 0.0 for v in runs] if self.official else runs)
+
+        if "reference" in self.parts:
+            facts = ask("evidence", self.evidence_prompt, both_sides)
+            for name, value in (
+                ("ev2r_precision", lambda f: f.precision),
+                ("ev2r_recall", lambda f: f.recall),
+                ("ev2r_f1", f1_of),
+            ):
+                fill(name, {i: [value(f) if f else None for f in r] for i, r in facts.items()})
+            if weak := control(self.judge, self.evidence_prompt, ctx):
+                notes.insert(0, weak)
+        if "proxy_llm" in self.parts:
+            said = ask("proxy", self.proxy_prompt, lambda r: read_label(r, AVERITEC_LABELS))
+            fill(
+                "proxy_llm",
+                {i: [None if x is None else float(x == claims[i].label) for x in runs]
+                 for i, runs in said.items()},
+            )  # fmt: skip
+        if "reference_less" in self.parts:
+            fill("reference_less", ask("reference_less", self.reference_less_prompt, read_coverage))
+        notes += cost(ctx)
+        if self.official and problems:
+            notes.append(f"official=true: replies that count 0 ({len(problems)}): {problems[:10]}.")
+        elif problems:
+            notes += failures(problems, "the judged measures")
+
+    def _trained(
+        self,
+        rows: list[Row],
+        claims: list[Claim],
+        given: dict[str, Prediction],
+        pairs: list[list[tuple[str, str]]],
+        ctx: Context,
+        notes: list[str],
+    ) -> None:
+        if self.train is None:
+            left = [*(part for part in TRAINED if part in self.parts), "ev2r"]
+            notes.append(
+                f"Left out, as there are no claims to train on: {', '.join(left)}. Name a file "
+                "with scorer.train=FILE."
+            )
+            return
+        scored = {normalised(claim.text) for claim in claims}
+        train = read_gold(self.train)
+        kept = [claim for claim in train if normalised(claim.text) not in scored]
+        if len(kept) < len(train):
+            notes.append(
+                f"{len(train) - len(kept)} of {len(train)} training claims are scored here and "
+                "were dropped from training."
+            )
+        inner = Context(ctx.cache, kept, self.seed)
+        if "proxy" in self.parts and self.proxy:
+            cases = [
+                Case(
+                    claim=Claim(id=claim.id, text=claim.text),
+                    evidence=given[claim.id].evidence[:10] if claim.id in given else [],
+                )
+                for claim in claims
+            ]
+            for row, claim, case in zip(rows, claims, self.proxy.run(cases, inner), strict=True):
+                found = case.verdict.probabilities if case.verdict else {}
+                row["proxy"] = found.get(str(claim.label), 0.0) if claim.id in given else 0.0
+        if "trained" in self.parts and self.similarity:
+            sides = [
+                ([f"{q} {a}" for q, a in some],
+                 [f"{q} {a}" for q, a in evidence.gold_pairs(claim)])
+                for some, claim in zip(pairs, claims, strict=True)
+            ]  # fmt: skip
+            for row, value in zip(rows, self.similarity.score(sides, inner), strict=True):
+                row["trained"] = value
+
+    def _overlap(
+        self, rows: list[Row], claims: list[Claim], pairs: list[list[tuple[str, str]]], old: Scores
+    ) -> None:
+        measures = {"rouge_l": overlap.rouge_l, "bleu": overlap.bleu, "meteor": overlap.meteor}
+        wanted = {name: score for name, score in measures.items() if name in self.parts}
+        for row, claim, some, before in zip(rows, claims, pairs, old.per_claim, strict=True):
+            predicted, reference = (
+                evidence.lines(side).replace("\n", " ")
+                for side in (some, evidence.gold_pairs(claim))
+            )
+            row.update({name: score(predicted, reference) for name, score in wanted.items()})
+            if "hungarian_meteor" in self.parts:
+                row["hungarian_meteor"] = before["qa"]
+
+
+def both_sides(reply: str) -> Facts:
+    """Precision and recall; a reply must have the counts of both."""
+    facts = read_facts(reply)
+    if facts.precision is None:
+        raise ReplyError("no counts of predicted facts in the reply")
+    return facts
+
+
+def f1_of(facts: Facts) -> float:
+    """Harmonic mean of precision and recall; 0 when both are."""
+    precision = facts.precision or 0.0
+    total = precision + facts.recall
+    return 2 * precision * facts.recall / total if total else 0.0

@@ -1,0 +1,366 @@
+"""Language models as judges: asked in batches, read with care, asked again where they fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from components.cache import open_cache
+from components.engines.base import Engine, Message, Reply, Request
+from components.errors import ClaimflowError
+from components.files import home
+from components.records import Claim, Prediction, Record, read_lines
+from components.score.base import Rankings, Scorer, Scores, listed
+from components.score.numerals import VALUES
+from components.step import Context
+
+T = TypeVar("T")
+
+
+class Asked(Record):
+    """What a judge is asked about one claim. mode: evidence, questions, proxy or reference_less."""
+
+    id: str
+    mode: str
+    prompt: str
+
+
+class ReplyError(Exception):
+    """Why a reply can't be read; the judge is asked again."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class Judge:
+    """What answers prompts about claims.
+
+    repeats: times that all is asked, each with a seed of its own. attempts: how often one reply is
+    asked for before it is reported as failed.
+    """
+
+    controlled: ClassVar[bool] = True  # can it be asked about control items?
+
+    repeats: int = 1
+    attempts: int = 3
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1 or self.attempts < 1:
+            raise ClaimflowError(
+                f"judge.repeats is {self.repeats} and judge.attempts {self.attempts}: "
+                "give 1 or more of each."
+            )
+
+    def replies(self, asked: list[Asked], run: int, again: list[int], ctx: Context) -> list[Reply]:
+        """One reply each. again: how many replies to the same question could not be read so far."""
+        raise NotImplementedError(type(self).__name__)
+
+    def pause(self, attempt: int) -> None:
+        """Wait before asking once more what could not be answered at all."""
+
+    def ask(
+        self, asked: list[Asked], read: Callable[[str], T], ctx: Context, problems: list[str]
+    ) -> list[list[T | None]]:
+        """For each question what `read` makes of its replies, one a run; None where all attempts
+        failed, and then why in `problems`. `read` raises ReplyError.
+
+        Raises ClaimflowError when no question got a reply at all.
+        """
+        return [list(runs) for runs in zip(*(
+            self._ask(asked, read, run, ctx, problems) for run in range(self.repeats)
+        ), strict=True)]  # fmt: skip
+
+    def _ask(
+        self,
+        asked: list[Asked],
+        read: Callable[[str], T],
+        run: int,
+        ctx: Context,
+        problems: list[str],
+    ) -> list[T | None]:
+        found: list[T | None] = [None] * len(asked)
+        unread = [0] * len(asked)
+        reasons: dict[int, str] = dict.fromkeys(range(len(asked)), "")  # of those still open
+        for attempt in range(self.attempts):
+            open_ = list(reasons)
+            if not open_:
+                break
+            if attempt and any(not unread[i] for i in open_):
+                self.pause(attempt)
+            replies = self.replies([asked[i] for i in open_], run, [unread[i] for i in open_], ctx)
+            for i, reply in zip(open_, replies, strict=True):
+                if reply.error:
+                    reasons[i] = reply.error
+                    continue
+                try:
+                    found[i] = read(reply.text)
+                    del reasons[i]
+                except ReplyError as error:
+                    cut = "; it was cut off" if reply.finish_reason == "length" else ""
+                    reasons[i] = f"{error}{cut}"
+                    unread[i] += 1
+        if asked and len(reasons) == len(asked) and not any(unread):
+            raise ClaimflowError(
+                f"The judge replied to none of {len(asked)} questions ({asked[0].mode}): "
+                f"{reasons[0]}"
+            )
+        which = f", run {run + 1}" if self.repeats > 1 else ""
+        problems += [f"{asked[i].id} ({asked[i].mode}{which}: {why})" for i, why in reasons.items()]
+        return found
+
+
+@dataclasses.dataclass(kw_only=True)
+class LlmJudge(Judge):
+    """A language model of any engine. Every reply is kept in the cache.
+
+    temperature: of the first attempt; a reply that could not be read is asked for again at .7 or
+    more with another seed, since an equal request gives an equal reply. max_tokens: of a reply.
+    seed: of the first run, the others count up. wait: seconds before the second attempt when a
+    server failed, four times as long before each further one.
+    """
+
+    engine: Engine
+    temperature: float = 0.0
+    max_tokens: int = 3000
+    seed: int = 0
+    wait: float = 2.0
+
+    def replies(self, asked: list[Asked], run: int, again: list[int], ctx: Context) -> list[Reply]:
+        requests = [
+            Request(
+                prompt=[Message(role="user", content=one.prompt)],
+                max_tokens=self.max_tokens,
+                temperature=max(self.temperature, 0.7) if unread else self.temperature,
+                seed=self.seed + run + 1000 * unread,
+            )
+            for one, unread in zip(asked, again, strict=True)
+        ]
+        try:
+            return self.engine.generate(requests, ctx)
+        except ClaimflowError as error:
+            if not self.engine.outside:
+                raise
+            # The server gave up midway: what it replied before is in the cache.
+            lost = Reply(error=str(error))
+            return [reply or lost for reply in self.engine.kept(requests, ctx)]
+
+    def pause(self, attempt: int) -> None:
+        if self.engine.outside:
+            time.sleep(self.wait * 4 ** (attempt - 1))
+
+
+class _Recorded(Record):
+    id: str | int
+    mode: str
+    reply: str | dict[str, Any] | None = None
+    error: str | None = None
+    run: int | None = None
+
+
+@dataclasses.dataclass(kw_only=True)
+class RecordedJudge(Judge):
+    """Replies from a file of JSON lines: id, mode, reply (text or JSON) or error, and run (from 0)
+    where it matters.
+
+    For replies that were made elsewhere, and to check the arithmetic. A question that the file has
+    no line for counts as failed.
+    """
+
+    controlled: ClassVar[bool] = False
+
+    file: Path
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.file = Path(self.file).absolute()
+        if not self.file.is_file():
+            raise ClaimflowError(f"No file of recorded replies {self.file}.")
+
+    def replies(self, asked: list[Asked], run: int, again: list[int], ctx: Context) -> list[Reply]:
+        known: dict[tuple[str, str, int | None], Reply] = {}
+        for _, line in read_lines(self.file, _Recorded):
+            text = line.reply if isinstance(line.reply, str) else json.dumps(line.reply)
+            known[str(line.id), line.mode, line.run] = Reply(text=text, error=line.error)
+        missing = Reply(error=f"no reply in {self.file.name}")
+        return [
+            known.get((one.id, one.mode, run), known.get((one.id, one.mode, None), missing))
+            for one in asked
+        ]
+
+
+@dataclasses.dataclass(kw_only=True)
+class JudgedScorer(Scorer):
+    """A scorer that asks or trains a model: written as `score_with`, and called by `score` with
+    the cache of CLAIMFLOW_CACHE or else of `home()`."""
+
+    reads: ClassVar = ("predictions",)
+
+    def score(
+        self,
+        gold: list[Claim],
+        predictions: list[Prediction] | None = None,
+        rankings: Rankings | None = None,
+    ) -> Scores:
+        cache = open_cache(os.environ.get("CLAIMFLOW_CACHE") or str(home() / "cache"))
+        return self.score_with(Context(cache, seed=self.seed), gold, predictions, rankings)
+
+
+def cost(ctx: Context) -> list[str]:
+    """The note on what a language model as judge cost; none for recorded replies."""
+    read, wrote = ctx.tokens["prompt"], ctx.tokens["completion"]
+    return [f"The judge read {read:,} tokens and wrote {wrote:,}."] if read else []
+
+
+def failures(problems: list[str], what: str) -> list[str]:
+    """The note for replies that failed; none when none did."""
+    if not problems:
+        return []
+    return [f"No score from the judge, so left out of {what} ({len(problems)}): "
+            f"{listed(problems, 10)}. Score again to ask again."]  # fmt: skip
+
+
+# Reading replies
+
+
+class Facts(Record):
+    """Shares of facts that the other side supports; None where the reply does not say."""
+
+    precision: float | None
+    recall: float
+
+
+def read_facts(reply: str) -> Facts:
+    """Precision and recall by the counts in a reply (Akhtar et al. 2024, section 3.1), 0 to 1.
+
+    A count above the total counts as the total. Without predicted facts precision is 0; without
+    reference facts there is nothing to score. Raises ReplyError for a reply without the counts of
+    the reference side.
+    """
+    supported, total = _counts(reply, "reference")
+    if not total:
+        raise ReplyError("no reference facts in the reply")
+    recall = min(1.0, supported / total)
+    try:
+        hits, predicted = _counts(reply, "predicted")
+    except ReplyError:
+        return Facts(precision=None, recall=recall)
+    return Facts(precision=min(1.0, hits / predicted) if predicted else 0.0, recall=recall)
+
+
+def official_facts(reply: str) -> Facts:
+    """Precision and recall as the scorer of 2025 reads them, with all its quirks.
+
+    The first shortest {…} is decoded, so a nested object or a } in a fact breaks it; counts as
+    text, a total of 0 on either side or a missing key give nothing. Nothing is clipped.
+    """
+    try:
+        body = json.loads("{" + re.findall(r"\{(.*?)\}", reply, re.DOTALL)[0] + "}")
+        what = "questions" if "support predicted questions" in body else "evidence"
+        precision, recall = (
+            body[f"support {side} {what}"] / body[f"facts count {side} {what}"]
+            for side in ("predicted", "reference")
+        )
+        return Facts(precision=float(precision), recall=float(recall))
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise ReplyError(f"not read by the official rule: {type(error).__name__}") from None
+
+
+def read_coverage(reply: str) -> float:
+    """Share of the claim's facts that the evidence supports or contradicts, 0 to 1.
+
+    The reference-less score (Akhtar et al. 2024, section 4.4). Raises ReplyError without counts.
+    """
+    for fields in _objects(reply):
+        values = {
+            name: next((number(v) for k, v in fields.items() if k == name), None)
+            for name in ("support", "contradict", "facts count")
+        }
+        if None not in values.values():
+            support, contradict, total = (float(v) for v in values.values() if v is not None)
+            if not total:
+                raise ReplyError("no facts in the reply")
+            return min(1.0, (support + contradict) / total)
+    raise ReplyError("no counts 'support', 'contradict' and 'facts count' in the reply")
+
+
+def read_label(reply: str, labels: tuple[str, ...]) -> str:
+    """The label that a reply gives. Raises ReplyError when it gives none."""
+    from components.labels import parse_label
+
+    for fields in _objects(reply):
+        if label := parse_label(str(fields.get("label", "")), labels):
+            return label
+    if label := parse_label(reply, labels):
+        return label
+    raise ReplyError("no label in the reply")
+
+
+def _counts(reply: str, side: str) -> tuple[float, float]:
+    """(supported, total) of the predicted or the reference side, by the keys that name it first
+    and hold a number."""
+    for fields in _objects(reply):
+        own = {key: number(value) for key, value in fields.items() if _side(key) == side}
+        known = {key: value for key, value in own.items() if value is not None}
+        supported = [v for key, v in known.items() if "support" in key]
+        totals = [
+            v
+            for key, v in known.items()
+            if "support" not in key and {"count", "total", "number"} & set(key.split())
+        ]
+        if supported and totals:
+            return supported[0], totals[0]
+    raise ReplyError(f"no counts of {side} facts in the reply")
+
+
+def _side(key: str) -> str | None:
+    return next((word for word in key.split() if word in ("predicted", "reference")), None)
+
+
+def number(value: Any) -> float | None:
+    """A count of 0 or more: a number, or a text with one in digits or as a word; else None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return float(value) if math.isfinite(value) and value >= 0 else None
+    if not isinstance(value, str):
+        return None
+    if found := re.search(r"-?\d+(?:\.\d+)?", value):
+        return float(found.group()) if not found.group().startswith("-") else None
+    return next((float(VALUES[word]) for word in value.lower().split() if word in VALUES), None)
+
+
+_PAIR = re.compile(r'"([^"\n]{3,60})"\s*:\s*("[^"\n]{0,40}"|-?\d+(?:\.\d+)?)')
+
+
+def _objects(reply: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a reply, flat, outer ones first; last what looks like `"key": value`
+    anywhere in it, for replies that are almost JSON."""
+    decoder = json.JSONDecoder(strict=False)
+    at = reply.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(reply, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield dict(_flat(value))
+        at = reply.find("{", end)
+    yield {_plain(key): value.strip('"') for key, value in _PAIR.findall(reply)}
+
+
+def _flat(value: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        name = f"{path} {_plain(key)}".strip()
+        if isinstance(item, dict):
+            yield from _flat(item, name)
+        else:
+            yield name, item
+
+
+def _plain(key: str) -> str:
+    return " ".join(re.findall(r"\w+", key.lower().replace("_", " ")))

@@ -1,0 +1,52 @@
+"""Figures from rows of which some lack a value."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from components.records import Claim
+from components.score.base import Measure
+
+
+def means(
+    rows: Sequence[dict[str, Any]], names: Sequence[str], draws: int, seed: int
+) -> dict[str, Measure]:
+    """Mean and interval of each named column over the rows that have a value there.
+
+    A column without any value gives no entry.
+    """
+    from components.score import bootstrap
+
+    found = {}
+    for name in names:
+        column = [row[name] for row in rows if row.get(name) is not None]
+        if column:
+            weights = bootstrap.resamples(len(column), draws, seed)
+            found[name] = bootstrap.measure(bootstrap.mean(column), weights)
+    return found
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are there."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def breakdown(
+    claims: Sequence[Claim],
+    rows: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    groups: Callable[[Claim], list[str]],
+) -> list[dict[str, Any]]:
+    """Number of claims and means within each group, large ones first; a claim may be in several."""
+    members: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for claim, row in zip(claims, rows, strict=True):
+        for group in groups(claim):
+            members[group].append(row)
+    return [
+        {"group": group, "claims": len(inside)}
+        | {name: mean([row.get(name) for row in inside]) for name in names}
+        for group, inside in sorted(members.items(), key=lambda item: -len(item[1]))
+    ]

@@ -1,0 +1,147 @@
+"""Agreement of human raters, and correlation of scores with their ratings.
+
+    python -m flows.agreement ratings=FILE.csv                      agreement alone
+    python -m flows.agreement ratings=FILE.csv scores=[A.json,B.csv] to=FOLDER
+
+Ratings: a CSV with columns id, rater and one a dimension, a row for each claim and rater. Text
+dimensions (verdicts) give Krippendorff's alpha, Fleiss' and Cohen's kappa, numeric ones ordinal
+alpha, weighted kappa and the standard deviation. Scores (out= of flows.score, or a CSV with a
+column id) are correlated with the mean rating of each claim: Spearman, Pearson, Kendall. All with
+95 % bootstrap intervals.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flows.cli import entry
+
+Rows = list[dict[str, Any]]
+
+
+def main(config: Any) -> None:
+    """Read, compute, print and write."""
+    from components.datasets.ratings import read_ratings
+    from components.errors import ClaimflowError
+    from components.files import write_whole
+    from components.records import encode
+    from components.report.table import csv_bytes
+
+    if not config.ratings:
+        raise ClaimflowError("Which file of ratings? Say ratings=FILE.csv.")
+    if config.missing not in ("skip", "zero"):
+        raise ClaimflowError(f"missing={config.missing}: choose skip or zero.")
+    ratings = read_ratings(Path(config.ratings))
+    scores = wanted_scores(config)
+    notes: list[str] = []
+    agreed, correlated = (
+        agreement(ratings, config, notes),
+        correlation(ratings, scores, config, notes),
+    )
+    text = report(agreed, correlated, notes)
+    print(text)
+    if config.out:
+        found = {"agreement": agreed, "correlations": correlated, "notes": notes}
+        write_whole(Path(config.out), encode(found))
+    if config.to:
+        folder = Path(config.to)
+        write_whole(folder / "agreement.md", text.encode() + b"\n")
+        write_whole(folder / "agreement.csv", csv_bytes(agreed))
+        write_whole(folder / "correlations.csv", csv_bytes(correlated))
+
+
+def wanted_scores(config: Any) -> dict[str, dict[str, float]]:
+    """{measure: {claim id: value}}; of several files, each name begins with that of its file."""
+    from components.datasets.ratings import read_scores
+    from components.errors import ClaimflowError, nearest
+
+    paths = [config.scores] if isinstance(config.scores, str) else list(config.scores or [])
+    scores: dict[str, dict[str, float]] = {}
+    for path in map(Path, paths):
+        for name, values in read_scores(path).items():
+            scores[f"{path.stem}.{name}" if len(paths) > 1 else name] = values
+    for name in config.measures or []:
+        if name not in scores:
+            raise ClaimflowError(f"No measure '{name}' in the scores.{nearest(name, scores)}")
+    return {name: scores[name] for name in config.measures or scores}
+
+
+def agreement(ratings: dict[str, Any], config: Any, notes: list[str]) -> Rows:
+    """A row for each dimension and coefficient."""
+    import msgspec
+
+    from components.score.agreement import agreements
+    from components.score.base import listed
+
+    rows = []
+    for dimension, units in ratings.items():
+        single = [id for id, unit in units.items() if len(unit) == 1]
+        if single:
+            notes.append(
+                f"{dimension}: {len(single)} claims with one rating, which are left out of "
+                f"agreement: {listed(single)}."
+            )
+        for found in agreements(list(units.values()), config.draws, config.seed):
+            rows.append({"dimension": dimension, **msgspec.structs.asdict(found)})
+    return rows
+
+
+def correlation(
+    ratings: dict[str, Any], scores: dict[str, dict[str, float]], config: Any, notes: list[str]
+) -> Rows:
+    """A row for each numeric dimension, measure and coefficient."""
+    import msgspec
+
+    from components.score.agreement import correlations, mean_ratings
+    from components.score.base import listed
+
+    rows = []
+    for dimension, units in ratings.items():
+        means = mean_ratings(units)
+        for name, values in scores.items() if means else ():
+            absent = [id for id in means if id not in values]
+            if absent:
+                what = "count 0" if config.missing == "zero" else "are left out"
+                notes.append(
+                    f"{dimension}, {name}: rated claims without a score, which {what} "
+                    f"({len(absent)}): {listed(absent)}."
+                )
+            ids = [id for id in means if id in values or config.missing == "zero"]
+            given, rated = [values.get(id, 0.0) for id in ids], [means[id] for id in ids]
+            results = correlations(given, rated, config.draws, config.seed)
+            if not results:
+                notes.append(
+                    f"{dimension}, {name}: no correlation, as there are fewer than three claims "
+                    "or all values of one side are the same."
+                )
+            for found in results:
+                row = {"dimension": dimension, "measure": name}
+                rows.append(row | msgspec.structs.asdict(found))
+    return rows
+
+
+def report(agreed: Rows, correlated: Rows, notes: list[str]) -> str:
+    """Both tables and the notes, as Markdown."""
+    from components.report.table import heading, markdown
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        known = row["low"] is not None
+        interval = f"[{row['low']:.3f}, {row['high']:.3f}]" if known else "–"
+        return [row["name"], f"{row['value']:.3f}", interval]
+
+    columns = ["coefficient", "value", "95 % interval"]
+    agreement_rows = [[row["dimension"], *cells(row), row["units"]] for row in agreed]
+    parts = ["# Agreement", "", markdown(["dimension", *columns, "claims"], agreement_rows), ""]
+    if correlated:
+        correlation_rows = [
+            [row["dimension"], heading(row["measure"]), *cells(row), f"{row['p']:.3g}", row["n"]]
+            for row in correlated
+        ]
+        parts += ["# Correlation with the mean rating", ""]
+        parts += [markdown(["dimension", "measure", *columns, "p", "n"], correlation_rows), ""]
+    return "\n".join([*parts, *(f"- {note}" for note in notes)])
+
+
+if __name__ == "__main__":
+    entry(main, "agreement")

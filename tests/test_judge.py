@@ -1,0 +1,251 @@
+"""Judges: replies read whatever their form, asked again where they fail, kept in the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.cache import Cache
+from components.errors import ClaimflowError
+from components.records import AVERITEC_LABELS
+from components.score.control import ITEMS, control
+from components.score.judge import (
+    Asked,
+    Facts,
+    LlmJudge,
+    ReplyError,
+    number,
+    official_facts,
+    read_coverage,
+    read_facts,
+    read_label,
+)
+from components.step import Context
+from tests.judging import Flaky, Overloaded, counts, recorded
+
+GOOD = json.dumps(counts((3, 4), (2, 4)))
+RIGHT = Facts(precision=0.75, recall=0.5)
+PROMPT = Path("components/score/prompts/ev2r_evidence.txt")
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Context:
+    Flaky.asked.clear()
+    return Context(Cache(tmp_path))
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        GOOD,
+        f"Here it is:\n```json\n{GOOD}\n```\nI hope this helps {{really}}.",
+        GOOD.replace("1. A fact.", "The sign reads {closed} or } perhaps."),
+        GOOD.replace("3,", '"3",').replace(": 2", ': "two"'),
+        GOOD.replace(": 2}", ": 2,}"),  # a comma too many
+        GOOD.replace(", ", "\n"),  # no commas at all
+        json.dumps({"facts": {"a": [1]}, "counts": json.loads(GOOD)}),
+        json.dumps({"predicted": {"facts count": 4, "support": 3},
+                    "reference": {"facts_count": "4 facts", "support": 2.0}}),
+        GOOD.replace(" evidence", "_Evidence").replace("facts count", "FACTS COUNT"),
+        "{" + GOOD,
+        json.dumps({"predicted": {"total": 4, "supported by reference": 3},
+                    "reference": {"total": 4, "supported by predicted": 2}}),
+    ],
+)  # fmt: skip
+def test_counts_are_read_whatever_their_form(reply: str) -> None:
+    assert read_facts(reply) == RIGHT
+
+
+def test_a_count_of_nought_is_a_value_and_nothing_to_score_is_not() -> None:
+    assert read_facts(json.dumps(counts((0, 4), (0, 3)))) == Facts(precision=0, recall=0)
+    assert read_facts(json.dumps(counts((0, 0), (0, 3)))) == Facts(precision=0, recall=0)
+    assert read_facts(json.dumps(counts((4, 3), (4, 3)))) == Facts(precision=1, recall=1)
+    with pytest.raises(ReplyError, match="no reference facts"):
+        read_facts(json.dumps(counts((1, 2), (0, 0))))
+    for reply in ("", "I can't.", "{}", json.dumps(counts((1, 2), (None, 3))), "[1, 2]"):
+        with pytest.raises(ReplyError, match="no counts of reference facts"):
+            read_facts(reply)
+    half = {k: v for k, v in json.loads(GOOD).items() if "predicted" not in k}
+    assert read_facts(json.dumps(half)) == Facts(precision=None, recall=0.5)
+
+
+def test_the_official_rule_worked() -> None:
+    def read(*sides: tuple[object, object]) -> Facts:
+        return official_facts(json.dumps(counts(*sides)))  # type: ignore[arg-type]
+
+    assert read((3, 4), (2, 4)) == RIGHT
+    assert read((3, 4), (3, 5)).recall == 0.6
+    assert read((1, 2), (4, 3)).recall == pytest.approx(4 / 3)
+    for sides in [((1, 2), (0, 0)), ((0, 0), (2, 4)), ((1, 2), ("1", "2"))]:
+        with pytest.raises(ReplyError, match="official"):
+            read(*sides)
+    for reply in (
+        "",
+        GOOD.replace(": 2}", ": 2,}"),
+        GOOD.replace("A fact.", "A } fact."),
+        json.dumps({"counts": json.loads(GOOD)}),
+    ):
+        with pytest.raises(ReplyError, match="official"):
+            official_facts(reply)
+    assert official_facts(f"```json\n{GOOD}\n```") == RIGHT
+    assert official_facts(json.dumps(counts((3, 4), (2, 4), "questions"))) == RIGHT
+
+
+def test_coverage_and_label() -> None:
+    reply = {"facts": "1. A.", "support": 1, "contradict": "1", "facts count": 4}
+    assert read_coverage(json.dumps(reply)) == 0.5
+    with pytest.raises(ReplyError, match="no facts"):
+        read_coverage(json.dumps(reply | {"facts count": 0}))
+    with pytest.raises(ReplyError, match="no counts"):
+        read_coverage(json.dumps(reply | {"support": []}))
+    label = '{"explanation": "Not supported by {a}.", "label": "refuted"}'
+    assert read_label(label, AVERITEC_LABELS) == "Refuted"
+    assert read_label("Label: Supported", AVERITEC_LABELS) == "Supported"
+    with pytest.raises(ReplyError, match="no label"):
+        read_label("It is not supported", AVERITEC_LABELS)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [(3, 3), ("3", 3), ("3 of 5", 3), ("Three facts", 3), ("2.0", 2), (0, 0), (True, None),
+     (-1, None), ("-1", None), (None, None), ([1], None), ("many", None), (float("nan"), None)],
+)  # fmt: skip
+def test_numbers(value: object, meant: float | None) -> None:
+    assert number(value) == meant
+
+
+@given(st.text(), st.integers(0, 9), st.integers(1, 9), st.text(), st.text())
+@settings(deadline=None)
+def test_any_fact_and_anything_around_the_object(
+    fact: str, supported: int, total: int, before: str, after: str
+) -> None:
+    reply = counts((supported, total), (supported, total))
+    reply["facts in predicted evidence"] = [fact, {"fact": fact}]
+    clean = before.replace("{", "").replace('"', "")
+    share = min(1.0, supported / total)
+    found = read_facts(f"{clean}{json.dumps(reply)}{after}")
+    assert found == Facts(precision=share, recall=share)
+
+
+@given(st.text())
+@settings(deadline=None)
+def test_any_reply_is_read_or_refused(reply: str) -> None:
+    for read in (read_facts, official_facts, read_coverage):
+        with contextlib.suppress(ReplyError):
+            read(reply)
+
+
+# Asking
+
+
+def ask(judge: LlmJudge, ctx: Context, *ids: str) -> tuple[list[list[Facts | None]], list[str]]:
+    problems: list[str] = []
+    asked = [Asked(id=i, mode="evidence", prompt=f"claim {i}") for i in ids]
+    return judge.ask(asked, read_facts, ctx, problems), problems
+
+
+def test_a_failed_server_is_asked_again(ctx: Context) -> None:
+    judge = LlmJudge(engine=Flaky(says=["!", "!", GOOD]))
+    assert ask(judge, ctx, "0") == ([[RIGHT]], [])
+    assert len(Flaky.asked) == 3
+    assert len({r.seed for r in Flaky.asked}) == 1  # the same request
+
+
+def test_an_unreadable_reply_is_asked_for_otherwise(ctx: Context) -> None:
+    judge = LlmJudge(engine=Flaky(says=["Well.", GOOD]))
+    assert ask(judge, ctx, "0") == ([[RIGHT]], [])
+    first, second = Flaky.asked
+    assert first.temperature == 0
+    assert second.temperature > 0
+    assert first.seed != second.seed
+
+
+def test_what_fails_for_good_is_named_and_costs_the_others_nothing(ctx: Context) -> None:
+    judge = LlmJudge(engine=Flaky(says=[GOOD, "!", "!", "!"]))
+    found, problems = ask(judge, ctx, "0", "7")
+    assert found == [[RIGHT], [None]]
+    assert problems == ["7 (evidence: HTTP 429)"]
+    assert len(Flaky.asked) == 4
+
+
+def test_a_server_that_breaks_off_loses_no_reply(ctx: Context) -> None:
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says=GOOD, breaks=1), wait=0)
+    assert ask(judge, ctx, "0", "1", "2") == ([[RIGHT]] * 3, [])
+    assert Overloaded.calls == [3, 2]
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says=GOOD, breaks=9), wait=0, attempts=2)
+    found, problems = ask(judge, ctx, "3", "4", "5")
+    assert found == [[RIGHT], [RIGHT], [None]]
+    assert problems == ["5 (evidence: overloaded (429))"]
+
+
+def test_no_reply_at_all_is_an_error(ctx: Context) -> None:
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says="!", breaks=9), wait=0)
+    with pytest.raises(ClaimflowError, match=r"replied to none of 2 .* overloaded \(429\)"):
+        ask(judge, ctx, "0", "1")
+    assert Overloaded.calls == [2, 2, 2]
+
+
+def test_asking_again_costs_nothing(ctx: Context) -> None:
+    judge = LlmJudge(engine=Flaky(says=["Well.", GOOD]))
+    ask(judge, ctx, "0")
+    asked = len(Flaky.asked)
+    again = Context(Cache(ctx.cache.folder))
+    assert ask(judge, again, "0") == ([[RIGHT]], [])
+    assert len(Flaky.asked) == asked
+
+
+def test_repeats_differ_by_seed(ctx: Context) -> None:
+    other = json.dumps(counts((1, 1), (1, 1)))
+    judge = LlmJudge(engine=Flaky(says=[GOOD, other]), repeats=2, temperature=0.5, seed=5)
+    found, _ = ask(judge, ctx, "0")
+    assert found == [[RIGHT, Facts(precision=1, recall=1)]]
+    assert [r.seed for r in Flaky.asked] == [5, 6]
+    with pytest.raises(ClaimflowError, match=r"judge\.repeats is 0"):
+        LlmJudge(engine=Flaky(says=[]), repeats=0)
+
+
+def test_recorded_replies(ctx: Context, tmp_path: Path) -> None:
+    judge = recorded(
+        tmp_path,
+        {"id": 0, "mode": "evidence", "reply": GOOD},
+        {"id": "1", "mode": "evidence", "reply": counts((1, 1), (1, 1)), "run": 0},
+        {"id": "2", "mode": "evidence", "error": "time-out"},
+        repeats=2,
+    )
+    problems: list[str] = []
+    asked = [Asked(id=i, mode="evidence", prompt="") for i in ("0", "1", "2")]
+    found = judge.ask(asked, read_facts, ctx, problems)
+    assert found == [[RIGHT, RIGHT], [Facts(precision=1, recall=1), None], [None, None]]
+    assert problems == [
+        "2 (evidence, run 1: time-out)",
+        "1 (evidence, run 2: no reply in replies.jsonl)",
+        "2 (evidence, run 2: time-out)",
+    ]
+    with pytest.raises(ClaimflowError, match="No file of recorded replies"):
+        type(judge)(file=tmp_path / "none.jsonl")
+
+
+# Control items
+
+
+def test_control_items_tell_a_judge_that_does_not_read(ctx: Context, tmp_path: Path) -> None:
+    equal, other = (json.dumps(counts((n, 2), (n, 2))) for n in (2, 0))
+    right = [equal if value else other for *_, value in ITEMS]
+    assert control(LlmJudge(engine=Flaky(says=right)), PROMPT, ctx) is None
+    Flaky.asked.clear()
+    note = control(LlmJudge(engine=Flaky(says=[equal])), PROMPT, ctx)  # says yes to all
+    assert note
+    assert "too weak to judge" in note
+    assert "2 of 4" in note
+    assert control(recorded(tmp_path), PROMPT, ctx) is None
