@@ -16,12 +16,19 @@ HEADINGS = {
     **{f"score_at_{level}": f"AVeriTeC score @ {level}" for level in LEVELS},
     "accuracy": "label accuracy",
     "f1_macro": "macro-F1",
+    "f1_supported": "F1 Supported",
+    "f1_refuted": "F1 Refuted",
+    "f1_not_enough_evidence": "F1 Not Enough Evidence",
+    "f1_conflicting_evidence_cherrypicking": "F1 Conflicting/Cherrypicking",
     "ndcg_at_10": "nDCG@10",
     "recall_at_10": "R@10",
     "recall_at_100": "R@100",
     "mrr": "MRR",
     "ap": "AP",
+    "ece": "ECE ↓",
+    "brier": "Brier score ↓",
 }
+LOWER_IS_BETTER = ("ece", "brier")
 
 
 def heading(measure: str) -> str:

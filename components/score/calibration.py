@@ -28,12 +28,12 @@ def calibration_error(confidence: Sequence[float], correct: Sequence[float]) -> 
     confidence: probability (0 to 1) of the predicted label; correct: 1 if it was right, else 0.
     """
     gap = np.asarray(correct, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
-    member = np.eye(BINS)[_bins(confidence)] * gap[:, None]
+    columns = np.column_stack([np.eye(BINS)[_bins(confidence)] * gap[:, None], np.ones(len(gap))])
 
-    def statistic(weights: Floats) -> Floats:
-        return np.asarray(np.abs(weights @ member).sum(axis=1) / weights.sum(axis=1))
+    def combine(sums: Floats) -> Floats:
+        return np.asarray(np.abs(sums[:, :-1]).sum(axis=1) / sums[:, -1])
 
-    return statistic
+    return Statistic(columns, combine)
 
 
 def reliability(confidence: Sequence[float], correct: Sequence[float]) -> list[dict[str, Any]]:
