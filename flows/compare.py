@@ -32,6 +32,7 @@ def main(config: DictConfig) -> None:
     from components.records import encode
     from components.report import page
     from components.report.compare import compare, unlike
+    from components.report.sections import best_two
     from components.score.base import Measure
     from flows.log import Log, say
 
@@ -61,7 +62,7 @@ def main(config: DictConfig) -> None:
             )  # fmt: skip
         with log.stage("report"):
             page.write(log.folder, found, pair, config.claims)
-        best = pair or page.best_two(found)
+        best = pair or best_two(found)
         for name in found.values if best else ():
             if test := found.pair(name, *best):
                 value = Measure(value=test.value, low=test.low, high=test.high)

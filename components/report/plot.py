@@ -6,8 +6,9 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from components.report.compare import MOST, Comparison, confusion, reliability_of
-from components.report.table import LOWER_IS_BETTER, heading
+from components.report.claims import confusion, reliability_of
+from components.report.compare import MOST, Comparison
+from components.report.table import LOWER_IS_BETTER, heading, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +45,7 @@ def measures_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
         panel.set_ylim(len(names) - 0.5, -0.5)
         panel.locator_params(axis="x", nbins=5)
         _plain(panel, "x")
+        panel.tick_params(axis="y", length=0)
     for panel in panels[len(measures) :]:
         panel.set_visible(False)
     return picture
@@ -57,6 +59,7 @@ def differences_plot(found: Comparison, first: str, second: str) -> Figure | Non
         return None
     picture = _figure(7.6, 0.9 + 0.27 * len(pairs))
     panel = picture.subplots()
+    panel.use_sticky_edges = False  # bars leave a margin
     for row, pair in enumerate(pairs):
         colour = GREY if not pair.significant else BEST if pair.better else REST
         panel.barh(row, 2 * pair.detectable, left=-pair.detectable, height=0.62, color="#edf0f2")
@@ -99,12 +102,6 @@ def confusion_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
     for panel in grid[-1]:
         panel.set_xlabel("predicted label", fontsize=9)
     return picture
-
-
-def short(label: str) -> str:
-    """A label as it fits under a cell."""
-    short = {"Not Enough Evidence": "NEE", "Conflicting Evidence/Cherrypicking": "Conflicting"}
-    return short.get(label, label)
 
 
 def calibration_plot(found: Comparison, names: Sequence[str]) -> Figure | None:

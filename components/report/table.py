@@ -36,6 +36,11 @@ def heading(measure: str) -> str:
     return HEADINGS.get(measure, measure)
 
 
+def short(label: str) -> str:
+    """A label as it fits into a narrow column."""
+    return label.replace("Conflicting Evidence/Cherrypicking", "Conflicting")
+
+
 def figure(measure: Measure | None) -> str:
     """`0.340 [0.320, 0.361]`, or a dash."""
     if measure is None:
