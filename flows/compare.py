@@ -36,9 +36,8 @@ def main(config: DictConfig) -> None:
     from components.score.base import Measure
     from flows.log import Log, say
 
-    given: Any = OmegaConf.to_container(config.runs) if config.runs else []
-    given = [given] if not isinstance(given, (list, dict)) else given
-    points = read(given, config)
+    given: Any = OmegaConf.to_container(config)["runs"] or []
+    points = read(given if isinstance(given, (list, dict)) else [given], config)
     if len([point for point in points if not point.error]) < 2:
         raise ClaimflowError(
             f"A comparison needs two runs, and {points[0].name if points else 'none'} is here: "

@@ -109,6 +109,12 @@ class Comparison(Record):
             None,
         )
 
+    def label(self, name: str) -> str:
+        """What a run is called in text: the values of its axes, where these tell the runs apart."""
+        short = {point.name: ", ".join(point.axes.values()) for point in self.runs}
+        apart = all(short.values()) and len(set(short.values())) == len(short)
+        return short[name] if apart else name
+
     @property
     def tests(self) -> int:
         """How many pairs were tested on a measure: what Holm's correction is for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import html
 import io
 import re
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from components.records import Claim, Evidence
 from components.report import plot
 from components.report.claims import Differing, confusion, reliability_of, texts_of
 from components.report.compare import Comparison, Pair, Point
-from components.report.sections import Section, best_two, labels, sections
+from components.report.sections import Section, best_two, sections
 from components.report.table import heading, markdown, short
 
 if TYPE_CHECKING:
@@ -33,12 +34,11 @@ def write(folder: Path, found: Comparison, pair: tuple[str, str] | None, claims:
     kind the report shows.
     """
     pair = pair or best_two(found)
-    names = labels(found)
     figures: dict[str, Figure | None] = {
-        "measures": plot.measures_plot(found, names),
+        "measures": plot.measures_plot(found),
         "differences": plot.differences_plot(found, *pair) if pair else None,
-        "confusion": plot.confusion_plot(found, names),
-        "calibration": plot.calibration_plot(found, names),
+        "confusion": plot.confusion_plot(found),
+        "calibration": plot.calibration_plot(found),
     }
     drawn = {name: picture for name, picture in figures.items() if picture}
     parts = sections(found, pair, claims, set(drawn))
@@ -72,7 +72,7 @@ def as_markdown(title: str, parts: Iterable[Section]) -> str:
 
 
 def _line(claim: Differing) -> str:
-    text = " ".join(claim.text.split())
+    text = html.escape(" ".join(claim.text.split()), quote=False)
     scores = "; ".join(f"{heading(m)} {a:.3f} – {b:.3f}" for m, (a, b) in claim.scores.items())
     labels = f"gold {claim.gold}: {claim.labels[0]} – {claim.labels[1]}; " if claim.gold else ""
     return f"- **{claim.id}** {text} ({labels}{scores})"
@@ -93,8 +93,8 @@ def as_html(
         point = next(p for p in found.runs if p.name == name)
         evidence[name] = point.evidence
     return _template().render(
-        title=found.title, parts=parts, pair=pair, pictures=pictures, evidence=evidence,
-        gold=found.gold,
+        title=found.title, parts=parts, pair=pair, label=found.label, pictures=pictures,
+        evidence=evidence, gold=found.gold,
     )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.report.claims import confusion, reliability_of
@@ -17,7 +16,7 @@ BEST, REST, GREY = "#c44e00", "#2b6ca3", "#9aa3ab"
 COLOURS = (BEST, REST, "#009e73", "#a3559c", "#b8860b", "#5b5b5b")
 
 
-def measures_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
+def measures_plot(found: Comparison) -> Figure | None:
     """One panel a shown measure, one line a run: value and 95 % interval; the best stands out."""
     measures = found.shown
     if not found.runs or not measures:
@@ -25,6 +24,7 @@ def measures_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
     # Few panels a row: a page is read at the width of a column.
     across = min(len(measures), 4)
     down = -(-len(measures) // across)
+    names = [found.label(point.name) for point in found.runs]
     widest = max(map(len, names))
     picture = _figure(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + 0.3 * len(names)))
     panels = picture.subplots(down, across, sharey=True, squeeze=False).ravel()
@@ -48,7 +48,7 @@ def measures_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
         panel.tick_params(axis="y", length=0)
     for panel in panels[len(measures) :]:
         panel.set_visible(False)
-    return picture
+    return _settled(picture)
 
 
 def differences_plot(found: Comparison, first: str, second: str) -> Figure | None:
@@ -71,12 +71,12 @@ def differences_plot(found: Comparison, first: str, second: str) -> Figure | Non
     panel.set_ylim(len(pairs) - 0.5, -0.5)
     panel.set_xlabel("difference", fontsize=9)
     _plain(panel, "x")
-    return picture
+    return _settled(picture)
 
 
-def confusion_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
+def confusion_plot(found: Comparison) -> Figure | None:
     """One matrix a run: how often each gold label (row) was given which label (column)."""
-    tables = [(n, t) for n, p in zip(names, found.runs, strict=True) if (t := confusion(p))]
+    tables = [(found.label(p.name), t) for p in found.runs if (t := confusion(p))]
     tables = tables[:MOST]
     if not tables:
         return None
@@ -101,15 +101,13 @@ def confusion_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
         row[0].set_ylabel("gold label", fontsize=9)
     for panel in grid[-1]:
         panel.set_xlabel("predicted label", fontsize=9)
-    return picture
+    return _settled(picture)
 
 
-def calibration_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
+def calibration_plot(found: Comparison) -> Figure | None:
     """Accuracy by confidence, in ten bins: on the diagonal a system is as often right as it says;
     areas of dots are in proportion to the claims in a bin."""
-    curves = [
-        (n, rows) for n, p in zip(names, found.runs, strict=True) if (rows := reliability_of(p))
-    ]
+    curves = [(found.label(p.name), rows) for p in found.runs if (rows := reliability_of(p))]
     if not curves:
         return None
     picture = _figure(5.2, 4.4)
@@ -127,7 +125,7 @@ def calibration_plot(found: Comparison, names: Sequence[str]) -> Figure | None:
     panel.set_ylabel("accuracy", fontsize=9)
     panel.legend(frameon=False, fontsize=9, loc="upper left")
     _plain(panel, "both")
-    return picture
+    return _settled(picture)
 
 
 def png(picture: Figure) -> bytes:
@@ -152,6 +150,15 @@ def _figure(width: float, height: float) -> Figure:
 
     picture = Figure(figsize=(width, height), layout="tight")
     FigureCanvasAgg(picture)
+    return picture
+
+
+def _settled(picture: Figure) -> Figure:
+    """Lay the figure out once, not again for each form in which it is saved."""
+    engine = picture.get_layout_engine()
+    if engine:
+        engine.execute(picture)
+    picture.set_layout_engine(None)
     return picture
 
 

@@ -43,14 +43,6 @@ def best_two(found: Comparison) -> tuple[str, str] | None:
     return (found.runs[0].name, found.runs[1].name) if len(found.runs) > 1 else None
 
 
-def labels(found: Comparison) -> list[str]:
-    """What the runs are called in plots: the values of their axes, where these tell them apart."""
-    short = [", ".join(point.axes.values()) for point in found.runs]
-    if all(short) and len(set(short)) == len(short):
-        return short
-    return [point.name for point in found.runs]
-
-
 def sections(
     found: Comparison, pair: tuple[str, str] | None, claims: int, plots: set[str]
 ) -> list[Section]:
@@ -64,17 +56,19 @@ def sections(
             caption="Values with 95 % intervals; the best run of each measure in orange.",
         ),
     ]
-    if pair and any(found.pair(m, *pair) for m in found.values):
-        parts.append(_measures(found, *pair))
-    if found.ranks.get(found.primary):
-        parts.append(_ranks(found))
-    if pair and (counts := by_claim.agreement(found, *pair)):
-        parts.append(_labels(found, pair, counts))
-    if rows := _calibration(found):
-        parts.append(rows)
-    parts += [_cost(found), Section(title="How to read this", text=_reading(found))]
-    if pair and (shown := _claims(found, pair, claims)):
-        parts.append(shown)
+    if pair:
+        counts = by_claim.agreement(found, *pair)
+        optional = [
+            _measures(found, *pair) if any(found.pair(m, *pair) for m in found.values) else None,
+            _ranks(found) if found.primary in found.ranks else None,
+            _labels(found, pair, counts) if counts else None,
+            _calibration(found),
+            _cost(found),
+            Section(title="How to read this", text=_reading(found)),
+            Section(title="Notes", text=found.notes) if found.notes else None,
+            _claims(found, pair, claims),
+        ]
+        parts += [part for part in optional if part]
     for part in parts:
         if part.plot not in plots:
             part.plot = part.caption = ""
@@ -89,18 +83,18 @@ def finding(found: Comparison) -> list[str]:
     """What the comparison says on the primary measure, in a few sentences."""
     runs = [point for point in found.runs if point.name in found.values.get(found.primary, {})]
     if len(runs) < 2:
-        return ["There are no two runs with a measure in common: nothing is compared."]
-    name, best, second = heading(found.primary), runs[0].name, runs[1].name
-    values = found.values[found.primary]
-    pair = found.pair(found.primary, best, second)
+        return ["No two runs have a measure in common: nothing is compared."]
+    name, values = heading(found.primary), found.values[found.primary]
+    pair = found.pair(found.primary, runs[0].name, runs[1].name)
+    best, second = (found.label(point.name) for point in runs[:2])
+    one, other = (values[point.name].value for point in runs[:2])
     if not pair:
         return [
-            f"**{best}** has the best {name}, {values[best].value:.3f} against "
-            f"{values[second].value:.3f} of **{second}**; whether that could be chance was not "
-            "tested (see the notes)."
+            f"**{best}** has the best {name}, {one:.3f} against {other:.3f} of **{second}**; "
+            "whether that could be chance was not tested (see the notes)."
         ]
     n = found.claims[found.primary]
-    start = f"{values[best].value:.3f} against {values[second].value:.3f}, a difference of"
+    start = f"{one:.3f} against {other:.3f}, a difference of"
     tests = (
         f"p {p_text(pair.p_bootstrap)} by paired bootstrap, {p_text(pair.p_randomisation)} by "
         "randomisation" + (f", {p_text(pair.p)} after Holm's correction" if found.tests > 1 else "")
@@ -111,10 +105,10 @@ def finding(found: Comparison) -> list[str]:
         f"({tests}); {best} is ahead in {_percent(pair.ahead)} of resamples."
     ]
     power = (
-        f"On these {n} claims, a true difference of {pair.detectable:.3f} between the two would be "
-        "found four times out of five."
+        f"On these {n} claims, a single test would find a true difference of "
+        f"{pair.detectable:.3f} between the two four times out of five."
     )
-    if not pair.significant and pair.value:
+    if not pair.significant and pair.value and len(runs) == 2:
         needed = n * (pair.detectable / pair.value) ** 2
         power += f" To find one as small as that seen here takes about {needed:,.0f} claims."
     lines.append(power)
@@ -130,8 +124,8 @@ def finding(found: Comparison) -> list[str]:
                 "apart."
             )
     else:
-        tested = [p for p in found.of(found.primary) if p.first == best]
-        even_with = [p.second for p in tested if not p.significant]
+        tested = [p for p in found.of(found.primary) if p.first == pair.first]
+        even_with = [found.label(p.second) for p in tested if not p.significant]
         lines.append(
             f"{best} is significantly better than {len(tested) - len(even_with)} of the other "
             f"{len(tested)} runs"
@@ -162,7 +156,6 @@ def _reading(found: Comparison) -> list[str]:
         "the paired difference (its standard deviation over claims by the root of their number; "
         "for figures that are no mean, such as F1, its standard deviation over resamples). **Ahead "
         "in**: share of resamples in which the first run is ahead; ties count half.",
-        *found.notes,
     ]
 
 
@@ -219,8 +212,9 @@ def _axes(found: Comparison) -> list[str]:
 
 
 def _measures(found: Comparison, first: str, second: str) -> Section:
+    one, other = found.label(first), found.label(second)
     columns = [
-        *("measure", first, second, "difference", "p bootstrap", "p randomisation"),
+        *("measure", one, other, "difference", "p bootstrap", "p randomisation"),
         *("significant", "detectable", "ahead in"),
     ]
     rows = [
@@ -242,17 +236,18 @@ def _measures(found: Comparison, first: str, second: str) -> Section:
     if 2 < len(found.runs) <= MATRIX:
         tables.append(_matrix(found))
     return Section(
-        title=f"{first} against {second}",
+        title=f"{one} against {other}",
         tables=tables,
         plot="differences",
-        caption=f"{first} less {second}, with 95 % intervals. Filled: significant; orange where "
-        f"{first} is better, blue where {second} is. Bars: differences too small to be detected "
+        caption=f"{one} less {other}, with 95 % intervals. Filled: significant; orange where "
+        f"{one} is better, blue where {other} is. Bars: differences too small to be detected "
         "reliably on these claims.",
     )
 
 
 def _matrix(found: Comparison) -> Table:
-    names, short = [point.name for point in found.runs], labels(found)
+    names = [point.name for point in found.runs]
+    short = [found.label(name) for name in names]
     rows, marks = [], []
     for one, label in zip(names, short, strict=True):
         cells, shade = [label], [0.0]
@@ -274,14 +269,13 @@ def _matrix(found: Comparison) -> Table:
 
 def _ranks(found: Comparison) -> Section:
     ranks = found.ranks[found.primary]
-    short = dict(zip([point.name for point in found.runs], labels(found), strict=True))
     count = len(ranks.systems)
     shown = min(count, MATRIX)
     columns = ["run", *(f"rank {n}" for n in range(1, shown + 1)), "overtaken by the next in"]
     rows, marks = [], []
     for i, (name, chances) in enumerate(zip(ranks.systems, ranks.chances, strict=True)):
         swap = _percent(ranks.swaps[i]) if i < count - 1 else "–"
-        rows.append([short[name], *map(_percent, chances[:shown]), swap])
+        rows.append([found.label(name), *map(_percent, chances[:shown]), swap])
         marks.append([0.0, *chances[:shown], 0.0])
     return Section(
         title="Rank stability",
@@ -302,7 +296,7 @@ def _ranks(found: Comparison) -> Section:
 
 
 def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) -> Section:
-    first, second = pair
+    first, second = map(found.label, pair)
     total = sum(counts.values())
     tables = []
     for point in found.runs[:MOST]:
@@ -319,7 +313,7 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
                 columns=["gold \\ predicted", *names, "claims"],
                 rows=rows,
                 marks=marks,
-                caption=point.name,
+                caption=found.label(point.name),
             )
         )
     return Section(
@@ -339,7 +333,7 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
 def _calibration(found: Comparison) -> Section | None:
     rows = [
         [
-            point.name,
+            found.label(point.name),
             bin_["bin"],
             str(bin_["claims"]),
             f"{bin_['confidence']:.3f}",
@@ -370,7 +364,9 @@ def _claims(found: Comparison, pair: tuple[str, str], most: int) -> Section | No
     for kind, title in KINDS.items():
         inside = [claim for claim in claims if claim.right == kind]
         if inside:
-            groups.append((f"{title.format(*pair)} ({len(inside)})", inside[:most]))
+            groups.append(
+                (f"{title.format(*map(found.label, pair))} ({len(inside)})", inside[:most])
+            )
     what = "give different labels" if claims[0].labels != (None, None) else "are not equally good"
     return Section(
         title="Claim by claim",
@@ -397,7 +393,7 @@ def _cost(found: Comparison) -> Section:
         tokens = [point.tokens.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion")]
         rows.append(
             [
-                point.name,
+                found.label(point.name),
                 f"{sum(point.seconds.values()):.1f}",
                 _from_cache(point),
                 f"{compute:.1f} ({compute / claims:.3f} a claim)" if compute else "–",
