@@ -11,6 +11,7 @@ Any mix will do. The report is printed, and lies in the folder of the comparison
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from components.report.compare import Point
+
+
+KEPT = ("runs", "gold", "primary", "shown", "pair", "claims", "draws", "seed")  # of the config
 
 
 def main(config: DictConfig) -> None:
@@ -36,7 +40,8 @@ def main(config: DictConfig) -> None:
     from components.score.base import Measure
     from flows.log import Log, say
 
-    given: Any = OmegaConf.to_container(config)["runs"] or []
+    settings: Any = OmegaConf.to_container(config)
+    given = settings["runs"] or []
     points = read(given if isinstance(given, (list, dict)) else [given], config)
     if len([point for point in points if not point.error]) < 2:
         raise ClaimflowError(
@@ -46,12 +51,19 @@ def main(config: DictConfig) -> None:
         )
     if reason := unlike(points):
         raise ClaimflowError(f"These runs can't be compared claim by claim: {reason}.")
+    shared = [set(point.measures) for point in points if not point.error]
+    if not set.union(*(a & b for a, b in itertools.combinations(shared, 2))):
+        raise ClaimflowError(
+            "No two of these runs have a measure in common: score them by the same scorer."
+        )
     pair = _pair(config, points)
     names = [point.name for point in points]
     if not config.name:
         config.name = " and ".join(names) if len(names) == 2 else f"{len(names)} runs"
     log = Log(config)
     log.record.flow = "flows.compare"
+    log.record.choices = {}  # of no system: those compared have their own
+    log.keep_config({key: settings[key] for key in KEPT} | {"name": config.name})
     with log:
         with log.stage("compare"):
             gold = _gold(config)
@@ -211,10 +223,13 @@ def _is_trec(path: Path) -> bool:
 
 def _folder(folder: Path, config: DictConfig) -> Iterator[Point]:
     """The run of a folder; of a sweep all its points."""
+    from components.errors import ClaimflowError
     from flows.publish import point_of
     from flows.tracking import read_record
 
     record = read_record(folder)
+    if record.flow == "flows.compare":
+        raise ClaimflowError(f"{record.id} is a comparison itself: name the runs that it is of.")
     if not record.children:
         yield point_of(record, folder)
     for child in record.children:

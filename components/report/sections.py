@@ -99,6 +99,8 @@ def finding(found: Comparison) -> list[str]:
         f"p {p_text(pair.p_bootstrap)} by paired bootstrap, {p_text(pair.p_randomisation)} by "
         "randomisation" + (f", {p_text(pair.p)} after Holm's correction" if found.tests > 1 else "")
     )
+    if not pair.value:
+        return [f"**{best} and {second} are level** on {name}: {one:.3f} each, over {n} claims."]
     lines = [
         f"**{best} is ahead of {second}** on {name}: {start} {_difference(pair)} over {n} claims. "
         f"The difference is **{'significant' if pair.significant else 'not significant'}** "
@@ -108,7 +110,7 @@ def finding(found: Comparison) -> list[str]:
         f"On these {n} claims, a single test would find a true difference of "
         f"{pair.detectable:.3f} between the two four times out of five."
     )
-    if not pair.significant and pair.value and len(runs) == 2:
+    if not pair.significant and len(runs) == 2:
         needed = n * (pair.detectable / pair.value) ** 2
         power += f" To find one as small as that seen here takes about {needed:,.0f} claims."
     lines.append(power)
@@ -127,8 +129,8 @@ def finding(found: Comparison) -> list[str]:
         tested = [p for p in found.of(found.primary) if p.first == pair.first]
         even_with = [found.label(p.second) for p in tested if not p.significant]
         lines.append(
-            f"{best} is significantly better than {len(tested) - len(even_with)} of the other "
-            f"{len(tested)} runs"
+            f"{best} is significantly better than {len(tested) - len(even_with) or 'none'} of the "
+            f"other {len(tested)} runs"
             + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
         )
     return lines
@@ -226,7 +228,7 @@ def _measures(found: Comparison, first: str, second: str) -> Section:
             p_text(pair.holm_bootstrap),
             p_text(pair.holm_randomisation),
             "yes" if pair.significant else "no",
-            f"{pair.detectable:.3f}",
+            f"{pair.detectable:.3f}" if pair.detectable else "–",
             _percent(pair.ahead),
         ]
         for name in found.values
