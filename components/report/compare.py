@@ -135,9 +135,10 @@ def primary_of(points: list[Point], wanted: str | None) -> str:
 
 def unlike(points: Sequence[Point]) -> str | None:
     """Why these runs can't be paired claim by claim, in words; None when they can."""
-    first, *others = [point for point in points if point.per_claim] or [None]
-    if first is None:
+    points = [point for point in points if point.per_claim]
+    if not points:
         return None
+    first, *others = points
     rows = {str(row["id"]): row for row in first.per_claim}
     for point in others:
         if first.data and point.data and first.data != point.data:
