@@ -36,7 +36,7 @@ def main(config: DictConfig) -> None:
     from components.records import encode
     from components.report import page
     from components.report.compare import compare, unlike
-    from components.report.sections import best_two
+    from components.report.sections import two_of
     from components.score.base import Measure
     from flows.log import Log, say
 
@@ -73,9 +73,9 @@ def main(config: DictConfig) -> None:
             )  # fmt: skip
         with log.stage("report"):
             page.write(log.folder, found, pair, config.claims)
-        best = pair or best_two(found)
-        for name in found.values if best else ():
-            if test := found.pair(name, *best):
+        shown = two_of(found, pair)
+        for name in found.values if shown else ():
+            if test := found.pair(name, *shown):
                 value = Measure(value=test.value, low=test.low, high=test.high)
                 log.record.measures[f"difference.{name}"] = value
                 log.record.measures[f"p.{name}"] = Measure(value=test.p)
@@ -90,20 +90,23 @@ def main(config: DictConfig) -> None:
 
 
 def _pair(config: DictConfig, points: list[Point]) -> tuple[str, str] | None:
+    """The runs of `pair=`, by name or by the values of their axes."""
     from components.errors import ClaimflowError, nearest
 
     if not config.pair:
         return None
-    names = [point.name for point in points if not point.error]
+    known = {", ".join(point.axes.values()): point.name for point in points if not point.error}
+    known |= {point.name: point.name for point in points if not point.error}
     for name in config.pair:
-        if name not in names:
+        if name not in known:
             raise ClaimflowError(
-                f"pair: no run is called {name}.{nearest(name, names)} "
-                f"They are: {', '.join(names)}."
+                f"pair: no run is called {name}.{nearest(name, known)} "
+                f"They are: {', '.join(dict.fromkeys(known.values()))}."
             )
-    if len(set(config.pair)) != 2:
+    if len(pair := {known[name]: None for name in config.pair}) != 2:
         raise ClaimflowError("pair takes the names of two runs: pair=[NAME,NAME].")
-    return config.pair[0], config.pair[1]
+    first, second = pair
+    return first, second
 
 
 def _gold(config: DictConfig) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from components.score.bootstrap import (
     ratio,
     resamples,
 )
+from components.score.formula import measured
 
 values = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
@@ -212,11 +213,17 @@ def test_holm_never_lowers_p_and_keeps_the_order(ps: list[float]) -> None:
     assert sorted(adjusted) == [q for _, q in sorted(zip(ps, adjusted, strict=True))]
 
 
-def test_a_thousand_draws_of_500_claims_are_quick() -> None:
+def test_a_thousand_draws_of_500_claims_with_all_measures_are_quick() -> None:
     rng = np.random.default_rng(0)
-    gold, predicted = rng.integers(0, 4, 500).tolist(), rng.integers(0, 4, 500).tolist()
+    means = [f"measure {n}" for n in range(12)]
+    rows = [
+        {name: rng.random() for name in means}
+        | {"gold": rng.choice(list("SRNC")), "predicted": rng.choice(list("SRNC"))}
+        | {"confidence": rng.random(), "accuracy": 1.0}
+        for _ in range(500)
+    ]
+    formulas = {name: [] for name in means} | {"f1_macro": ["f1", *"SRNC"], "ece": ["ece"]}
+    formulas |= {label: ["f1", label] for label in "SRNC"}
     start = time.perf_counter()
-    weights = resamples(500, 1000, seed=0)
-    measure(f1(gold, predicted, range(4)), weights)
-    measure(mean(rng.random(500)), weights)
+    assert len(measured(formulas, rows, draws=1000, seed=0)) == 18
     assert time.perf_counter() - start < 2

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from components.records import AVERITEC_LABELS, Evidence
 from components.report import page
-from components.report.claims import agreement, confusion, differing
+from components.report.claims import agreement, confusions, differing, reliabilities
 from components.report.compare import ALL_PAIRS, Comparison, Point, compare
 from components.report.sections import finding
 from components.score.base import Measure
@@ -108,6 +108,16 @@ def test_runs_are_compared_on_the_claims_that_all_have() -> None:
         assert found.values[name]["long"].value == measure.value
         assert found.values[name]["long"].low == measure.low
     assert any(note.startswith("Only the 20 claims") for note in found.notes)
+
+
+def test_calibration_and_confusion_are_on_shared_claims_too() -> None:
+    short, long = made("short", 0.6, claims=20), made("long", 0.6, claims=60)
+    found = compare("t", [short, long], "accuracy", draws=50)
+    assert {sum(map(sum, m.counts)) for m in confusions(found).values()} == {20}
+    bins = reliabilities(found)["long"]
+    assert sum(row["claims"] for row in bins) == 20
+    gap = sum(row["claims"] * abs(row["accuracy"] - row["confidence"]) for row in bins) / 20
+    assert gap == pytest.approx(found.values["ece"]["long"].value)
 
 
 def test_lower_is_better_where_it_is() -> None:
@@ -255,9 +265,10 @@ def test_claims_on_which_two_differ() -> None:
     assert claims[1].scores == {"qa": (0.1, 0.4)}
     assert claims[1].text == "Claim <2>."
     assert agreement(found, "a", "b") == {"both": 1, "first": 2, "second": 1, "neither": 1}
-    assert confusion(b) == (
-        ["Refuted", "none"], [[2, 3]],
-    )  # fmt: skip
+    matrix = confusions(found)["b"]
+    assert matrix.gold == ["Refuted"]
+    assert matrix.predicted == ["Supported", "Refuted", "Not Enough Evidence", "none"]
+    assert matrix.counts == [[1, 2, 1, 1]]
 
 
 def test_without_labels_claims_differ_by_the_primary_measure() -> None:
@@ -269,7 +280,7 @@ def test_without_labels_claims_differ_by_the_primary_measure() -> None:
         ("0", "second"),
     ]
     assert agreement(found, "a", "b") is None
-    assert confusion(a) is None
+    assert confusions(found) == {}
 
 
 # The report
@@ -311,6 +322,17 @@ def test_markdown_and_plots(report: tuple[Path, Comparison]) -> None:
     assert "**a & b is ahead of plain** on label accuracy" in text
     assert "3.0 (0.050 a claim)" in text
     assert "1,200" in text
+
+
+def test_the_two_that_are_asked_for_the_better_one_first(
+    report: tuple[Path, Comparison], tmp_path: Path
+) -> None:
+    page.write(tmp_path, report[1], ("<i>", "plain"), 5)
+    text = (tmp_path / "report.md").read_text()
+    assert "## plain against <i>" in text
+    apart = report[1].values["accuracy"]
+    (row,) = (line for line in text.splitlines() if line.startswith("| label accuracy"))
+    assert f" {apart['plain'].value - apart['<i>'].value:.3f} [" in row
 
 
 def test_csv_tables(report: tuple[Path, Comparison]) -> None:

@@ -86,9 +86,11 @@ def test_files_of_predictions(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert found["runs"][0]["measures"]["accuracy"]["value"] == 1
     pair = next(p for p in found["pairs"] if p["measure"] == "accuracy")
     assert (pair["value"], pair["p_randomisation"]) == (0.75, 4 / 16)
-    assert found["runs"][1]["confusion"] == [
-        ["Supported", "Refuted", "Not Enough Evidence"], [[0, 2, 0], [0, 1, 0], [0, 1, 0]],
-    ]  # fmt: skip
+    assert found["runs"][1]["confusion"] == {
+        "gold": ["Supported", "Refuted", "Not Enough Evidence"],
+        "predicted": ["Supported", "Refuted", "Not Enough Evidence"],
+        "counts": [[0, 2, 0], [0, 1, 0], [0, 1, 0]],
+    }
     printed = capsys.readouterr().out
     assert "**good is ahead of poor** on AVeriTeC score @ 0.25" in printed
     page = (Path(found["folder"]) / "report.html").read_text()

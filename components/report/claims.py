@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from components.records import AVERITEC_LABELS, Record
-from components.report.compare import Comparison, Point
+from components.report.compare import Comparison
 from components.score.formula import usable
 
 
@@ -76,32 +77,55 @@ def agreement(found: Comparison, first: str, second: str) -> dict[str, int] | No
     return counts if pairs else None
 
 
-def confusion(point: Point) -> tuple[list[str], list[list[int]]] | None:
-    """(labels, counts by gold row and predicted column) of a run; `none`: no or another label."""
-    rows = [row for row in point.per_claim if row.get("gold") and "predicted" in row]
-    if not rows:
-        return None
-    gold = {row["gold"] for row in rows}
-    labels = [x for x in AVERITEC_LABELS if x in gold] if gold <= {*AVERITEC_LABELS} else []
-    labels = labels or sorted(gold)
-    guesses = [*labels, "none"]
-    table = [[0] * len(guesses) for _ in labels]
-    for row in rows:
-        guess = row["predicted"] if row["predicted"] in labels else "none"
-        table[labels.index(row["gold"])][guesses.index(guess)] += 1
-    if not any(counts[-1] for counts in table):
-        guesses, table = labels, [counts[:-1] for counts in table]
-    return guesses, table
+class Confusion(Record):
+    """How often each gold label (row) was given which label (column). A prediction that is missing,
+    or of a label that the data set does not have, is `none`."""
+
+    gold: list[str]
+    predicted: list[str]
+    counts: list[list[int]]
 
 
-def reliability_of(point: Point) -> list[dict[str, Any]]:
-    """Rows of a run's reliability diagram; none when it gives no probabilities."""
-    rows = [r for r in point.per_claim if usable(r, ("ece",))]
-    if not rows:
-        return []
+def confusions(found: Comparison) -> dict[str, Confusion]:
+    """Confusion matrix of each run that gives labels, on the claims that all of these have."""
+    rows = _shared(found, ("f1",))
+    every = [row for own in rows.values() for row in own]
+    said = {row[key] for row in every for key in ("gold", "predicted")}
+    gold = {row["gold"] for row in every}
+    known = AVERITEC_LABELS if gold <= {*AVERITEC_LABELS} else sorted(gold)
+    labels = [label for label in known if label in said]
+    columns = labels if said <= {*labels} else [*labels, "none"]
+    tables = {}
+    for name, own in rows.items():
+        pairs = collections.Counter(
+            (r["gold"], r["predicted"] if r["predicted"] in labels else "none") for r in own
+        )
+        inside = [label for label in labels if label in gold]
+        counts = [[pairs[label, column] for column in columns] for label in inside]
+        tables[name] = Confusion(gold=inside, predicted=columns, counts=counts)
+    return tables
+
+
+def reliabilities(found: Comparison) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the reliability diagram of each run that gives probabilities, on the claims that all
+    of these have."""
     from components.score.calibration import reliability
 
-    return reliability([r["confidence"] for r in rows], [r["accuracy"] for r in rows])
+    return {
+        name: reliability([r["confidence"] for r in rows], [r["accuracy"] for r in rows])
+        for name, rows in _shared(found, ("ece",)).items()
+    }
+
+
+def _shared(found: Comparison, formula: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """By run, the rows that a formula can use, of the claims that all such runs have."""
+    rows = {
+        point.name: {i: r for i, r in _rows(found, point.name).items() if usable(r, formula)}
+        for point in found.runs
+    }
+    rows = {name: own for name, own in rows.items() if own}
+    ids = [i for i in next(iter(rows.values()), {}) if all(i in own for own in rows.values())]
+    return {name: [own[i] for i in ids] for name, own in rows.items() if ids}
 
 
 def _rows(found: Comparison, name: str) -> dict[str, dict[str, Any]]:

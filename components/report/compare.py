@@ -115,6 +115,12 @@ class Comparison(Record):
         apart = all(short.values()) and len(set(short.values())) == len(short)
         return short[name] if apart else name
 
+    def few(self, pair: tuple[str, str] | None) -> list[str]:
+        """The best runs, at most MOST, the two of `pair` among them; best first."""
+        names = [point.name for point in self.runs]
+        kept = {*(pair or ()), *[n for n in names if n not in (pair or ())][: MOST - 2]}
+        return [name for name in names if name in kept]
+
     @property
     def tests(self) -> int:
         """How many pairs were tested on a measure: what Holm's correction is for."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from components.files import write_whole
 from components.records import Claim, Evidence
 from components.report import plot
-from components.report.claims import Differing, confusion, reliability_of, texts_of
+from components.report.claims import Differing, confusions, reliabilities, texts_of
 from components.report.compare import Comparison, Pair, Point
-from components.report.sections import Section, best_two, sections
+from components.report.sections import Section, sections, two_of
 from components.report.table import heading, markdown, short
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def write(folder: Path, found: Comparison, pair: tuple[str, str] | None, claims:
     pair: the two runs whose claims are shown, by default the best two; claims: how many of each
     kind the report shows.
     """
-    pair = pair or best_two(found)
+    pair = two_of(found, pair)
     figures: dict[str, Figure | None] = {
         "measures": plot.measures_plot(found),
         "differences": plot.differences_plot(found, *pair) if pair else None,
-        "confusion": plot.confusion_plot(found),
-        "calibration": plot.calibration_plot(found),
+        "confusion": plot.confusion_plot(found, found.few(pair)),
+        "calibration": plot.calibration_plot(found, found.few(pair)),
     }
     drawn = {name: picture for name, picture in figures.items() if picture}
     parts = sections(found, pair, claims, set(drawn))
@@ -187,6 +187,7 @@ def _claims_csv(found: Comparison) -> list[list[Any]]:
 
 def public(found: Comparison) -> dict[str, Any]:
     """What `out=FILE.json` holds for a comparison."""
+    labels, bins = confusions(found), reliabilities(found)
 
     def run(point: Point) -> dict[str, Any]:
         return {
@@ -199,8 +200,8 @@ def public(found: Comparison) -> dict[str, Any]:
             "compute": point.compute,
             "tokens": point.tokens,
             "cache": point.cache,
-            "confusion": confusion(point),
-            "calibration": reliability_of(point),
+            "confusion": labels.get(point.name),
+            "calibration": bins.get(point.name, []),
         }
 
     return {

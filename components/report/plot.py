@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from components.report.claims import confusion, reliability_of
-from components.report.compare import MOST, Comparison
+from components.report.claims import confusions, reliabilities
+from components.report.compare import Comparison
 from components.report.table import LOWER_IS_BETTER, heading, short
 
 if TYPE_CHECKING:
@@ -74,26 +74,26 @@ def differences_plot(found: Comparison, first: str, second: str) -> Figure | Non
     return _settled(picture)
 
 
-def confusion_plot(found: Comparison) -> Figure | None:
+def confusion_plot(found: Comparison, names: list[str]) -> Figure | None:
     """One matrix a run: how often each gold label (row) was given which label (column)."""
-    tables = [(found.label(p.name), t) for p in found.runs if (t := confusion(p))]
-    tables = tables[:MOST]
+    tables = {name: t for name, t in confusions(found).items() if name in names}
     if not tables:
         return None
     across = min(len(tables), 3)
     down = -(-len(tables) // across)
-    picture = _figure(0.9 + 3.1 * across, 0.5 + 2.7 * down)
-    grid = picture.subplots(down, across, squeeze=False)
-    for panel, (name, (labels, counts)) in zip(grid.ravel(), tables, strict=False):
-        shares = [[c / max(sum(row), 1) for c in row] for row in counts]
+    picture = _figure(1.4 + 2.8 * across, 0.5 + 2.6 * down)
+    grid = picture.subplots(down, across, sharey=True, squeeze=False)
+    for panel, (name, table) in zip(grid.ravel(), tables.items(), strict=False):
+        shares = [[c / max(sum(row), 1) for c in row] for row in table.counts]
         panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        for y, row in enumerate(counts):
+        for y, row in enumerate(table.counts):
             for x, count in enumerate(row):
                 colour = "white" if shares[y][x] > 0.55 else "#222222"
                 panel.text(x, y, str(count), ha="center", va="center", color=colour, fontsize=9)
-        panel.set_title(name, fontsize=10)
-        panel.set_xticks(range(len(labels)), [short(x) for x in labels], fontsize=8)
-        panel.set_yticks(range(len(counts)), [short(x) for x in labels[: len(counts)]], fontsize=8)
+        panel.set_title(found.label(name), fontsize=10)
+        for axis, labels in ((panel.xaxis, table.predicted), (panel.yaxis, table.gold)):
+            words = [short(label).replace(" ", "\n") for label in labels]
+            axis.set_ticks(range(len(labels)), words, fontsize=8)
         panel.tick_params(length=0)
     for panel in grid.ravel()[len(tables) :]:
         panel.set_visible(False)
@@ -104,19 +104,19 @@ def confusion_plot(found: Comparison) -> Figure | None:
     return _settled(picture)
 
 
-def calibration_plot(found: Comparison) -> Figure | None:
+def calibration_plot(found: Comparison, names: list[str]) -> Figure | None:
     """Accuracy by confidence, in ten bins: on the diagonal a system is as often right as it says;
     areas of dots are in proportion to the claims in a bin."""
-    curves = [(found.label(p.name), rows) for p in found.runs if (rows := reliability_of(p))]
+    curves = {name: rows for name, rows in reliabilities(found).items() if name in names}
     if not curves:
         return None
     picture = _figure(5.2, 4.4)
     panel = picture.subplots()
     panel.plot([0, 1], [0, 1], color=GREY, lw=1, ls="--")
-    for (name, rows), colour in zip(curves[:MOST], COLOURS, strict=False):
+    for (name, rows), colour in zip(curves.items(), COLOURS, strict=False):
         x, y = [r["confidence"] for r in rows], [r["accuracy"] for r in rows]
         total = sum(r["claims"] for r in rows)
-        panel.plot(x, y, color=colour, lw=1.5, label=name)
+        panel.plot(x, y, color=colour, lw=1.5, label=found.label(name))
         panel.scatter(
             x, y, s=[20 + 400 * r["claims"] / total for r in rows], color=colour, alpha=0.6
         )

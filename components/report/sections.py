@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.records import Record
 from components.report import claims as by_claim
 from components.report.claims import Differing
-from components.report.compare import ALL_PAIRS, MOST, SWAPS, Comparison, Pair, Point
+from components.report.compare import ALL_PAIRS, SWAPS, Comparison, Pair, Point
 from components.report.table import figure, heading
 
 MATRIX = 10  # more runs than this: pairs stand in pairs.csv alone
@@ -38,9 +38,10 @@ class Section(Record):
     claims: list[tuple[str, list[Differing]]] = []  # kind, claims
 
 
-def best_two(found: Comparison) -> tuple[str, str] | None:
-    """The two runs that are best on the primary measure."""
-    return (found.runs[0].name, found.runs[1].name) if len(found.runs) > 1 else None
+def two_of(found: Comparison, wanted: tuple[str, str] | None) -> tuple[str, str] | None:
+    """The two runs to look at closely, the better one first: those wanted, else the best two."""
+    names = [point.name for point in found.runs if not wanted or point.name in wanted]
+    return (names[0], names[1]) if len(names) > 1 else None
 
 
 def sections(
@@ -62,7 +63,7 @@ def sections(
             _measures(found, *pair) if any(found.pair(m, *pair) for m in found.values) else None,
             _ranks(found) if found.primary in found.ranks else None,
             _labels(found, pair, counts) if counts else None,
-            _calibration(found),
+            _calibration(found, pair),
             _cost(found),
             Section(title="How to read this", text=_reading(found)),
             Section(title="Notes", text=found.notes) if found.notes else None,
@@ -301,21 +302,20 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
     first, second = map(found.label, pair)
     total = sum(counts.values())
     tables = []
-    for point in found.runs[:MOST]:
-        made = by_claim.confusion(point)
-        if not made:
-            continue
-        names, table = made
+    matrices = by_claim.confusions(found)
+    for name in (name for name in found.few(pair) if name in matrices):
+        matrix = matrices[name]
         rows = [
-            [gold, *map(str, row), str(sum(row))] for gold, row in zip(names, table, strict=False)
+            [gold, *map(str, row), str(sum(row))]
+            for gold, row in zip(matrix.gold, matrix.counts, strict=True)
         ]
-        marks = [[0.0, *(c / max(sum(row), 1) for c in row), 0.0] for row in table]
+        marks = [[0.0, *(c / max(sum(row), 1) for c in row), 0.0] for row in matrix.counts]
         tables.append(
             Table(
-                columns=["gold \\ predicted", *names, "claims"],
+                columns=["gold \\ predicted", *matrix.predicted, "claims"],
                 rows=rows,
                 marks=marks,
-                caption=found.label(point.name),
+                caption=found.label(name),
             )
         )
     return Section(
@@ -332,17 +332,18 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
     )
 
 
-def _calibration(found: Comparison) -> Section | None:
+def _calibration(found: Comparison, pair: tuple[str, str]) -> Section | None:
+    bins = by_claim.reliabilities(found)
     rows = [
         [
-            found.label(point.name),
+            found.label(name),
             bin_["bin"],
             str(bin_["claims"]),
             f"{bin_['confidence']:.3f}",
             f"{bin_['accuracy']:.3f}",
         ]
-        for point in found.runs[:MOST]
-        for bin_ in by_claim.reliability_of(point)
+        for name in found.few(pair)
+        for bin_ in bins.get(name, [])
     ]
     if not rows:
         return None
