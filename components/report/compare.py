@@ -311,8 +311,8 @@ def _tests(
 
     keys = list(group)
     sign = -1 if name in LOWER_IS_BETTER else 1
-    tested = [
-        (keys[i][1], keys[j][1], drawn[i] - drawn[j], p)
+    tested = [  # level to the last bits is level
+        (keys[i][1], keys[j][1], (drawn[i] - drawn[j]).round(12), p)
         for (i, j), p in zip(pairs, by_chance, strict=True)
         if keys[i][0] == name
     ]
