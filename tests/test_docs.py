@@ -45,7 +45,7 @@ LONG = re.compile(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", [line for line in COMMANDS if not LONG.search(line)])
+@pytest.mark.parametrize("line", [line for line in COMMANDS if not LONG.search(line)], ids=str)
 def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
     for name, value in FILLED.items():
         line = line.replace(name, value)
