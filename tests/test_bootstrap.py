@@ -12,8 +12,9 @@ from components.errors import ClaimflowError
 from components.score.bootstrap import (
     CELLS,
     Difference,
-    Statistic,
+    SumStatistic,
     detectable,
+    difference,
     drawn,
     f1,
     harmonic,
@@ -95,12 +96,17 @@ def test_many_claims_are_resampled_in_portions() -> None:
     assert (resamples(n, 1000, seed=4) == weights).all()
 
 
-def compared(first: Statistic, second: Statistic, draws: int = 1000, seed: int = 2) -> Difference:
+def compared(
+    first: SumStatistic, second: SumStatistic, draws: int = 1000, seed: int = 2
+) -> Difference:
+    weights = resamples(len(first.columns), draws, seed)
+    found = paired_bootstrap(first, second, weights)
     one, other = drawn([first, second], draws, seed)
-    return paired_bootstrap(first.value - second.value, one - other)
+    assert difference(first.value - second.value, one - other) == found
+    return found
 
 
-def p_of(first: Statistic, second: Statistic, draws: int = 2000) -> float:
+def p_of(first: SumStatistic, second: SumStatistic, draws: int = 2000) -> float:
     return randomisation([first, second], [(0, 1)], draws)[0]
 
 
@@ -184,10 +190,10 @@ def test_detectable_difference_is_found_four_times_of_five() -> None:
     planned = mean(rng.normal(0, 1, n)), mean(np.zeros(n))
     assert planned[0].values is not None
     scaled = mean(planned[0].values / planned[0].values.std(ddof=1) * sd)
-    difference = detectable(scaled, planned[1], np.zeros(2))
-    assert difference == pytest.approx(2.801585 * sd / 10)
+    least = detectable(scaled, planned[1], np.zeros(2))
+    assert least == pytest.approx(2.801585 * sd / 10)
     found = [
-        p_of(mean(rng.normal(difference, sd, n)), mean(np.zeros(n)), draws=300) < 0.05
+        p_of(mean(rng.normal(least, sd, n)), mean(np.zeros(n)), draws=300) < 0.05
         for _ in range(400)
     ]
     assert np.mean(found) == pytest.approx(0.8, abs=0.06)
@@ -196,8 +202,15 @@ def test_detectable_difference_is_found_four_times_of_five() -> None:
 def test_ratio_and_harmonic_by_hand() -> None:
     assert ratio([1, 0, 2], [2, 1, 3]).value == 0.5
     assert ratio([0, 0], [0, 0]).value == 0
-    assert harmonic([1, 0], [1, 1]).value == pytest.approx(2 * 0.5 * 1 / 1.5)
-    assert harmonic([0], [0]).value == 0
+    assert ratio([0, 0], [0, 0], empty=1).value == 1
+    assert harmonic(mean([1, 0]), mean([1, 1])).value == pytest.approx(2 * 0.5 * 1 / 1.5)
+    assert harmonic(mean([0]), mean([0])).value == 0
+    rows = [{"hits": 1, "said": 2, "gold": 1}, {"hits": 0, "said": 2, "gold": 3}]
+    found = measured({"micro": ["micro_f1", "hits", "said", "gold"]}, rows, 10, 0)
+    assert found["micro"].value == pytest.approx(2 * (1 / 4) * (1 / 4) / (1 / 2))
+    assert measured({"f": ["harmonic", "hits", "said"]}, rows, 10, 0)["f"].value == (
+        pytest.approx(2 * 0.5 * 2 / 2.5)
+    )
 
 
 def test_holm_worked() -> None:

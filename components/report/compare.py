@@ -18,7 +18,7 @@ from components.score.formula import formula_of, statistic, usable
 from components.score.ranks import Ranks
 
 if TYPE_CHECKING:
-    from components.score.bootstrap import Statistic
+    from components.score.bootstrap import SumStatistic
 
 SWAPS = 10_000  # of randomisation tests
 MOST = 6  # runs in parts of a report with one matrix or curve a run
@@ -211,7 +211,7 @@ def _resample(found: Comparison, seed: int) -> None:
     """Fill in values, intervals, pairs and ranks; measures on the same claims share the draws."""
     from components.score import bootstrap
 
-    groups: dict[tuple[str, ...], dict[tuple[str, str], Statistic]] = {}
+    groups: dict[tuple[str, ...], dict[tuple[str, str], SumStatistic]] = {}
     reasons: dict[str, list[str]] = {}  # what is to be said, of which measures
     for name in found.values:
         figures, ids = _statistics(found, name, reasons)
@@ -244,7 +244,7 @@ def _formula(point: Point, name: str) -> tuple[str, ...]:
 
 def _statistics(
     found: Comparison, name: str, reasons: dict[str, list[str]]
-) -> tuple[dict[str, Statistic], tuple[str, ...]]:
+) -> tuple[dict[str, SumStatistic], tuple[str, ...]]:
     """(statistic by run, ids of the claims that all of them have) of a measure."""
 
     def because(text: str) -> None:
@@ -317,7 +317,7 @@ def _tests(
         if keys[i][0] == name
     ]
     differences = [
-        bootstrap.paired_bootstrap(group[name, one].value - group[name, other].value, apart)
+        bootstrap.difference(group[name, one].value - group[name, other].value, apart)
         for one, other, apart, _ in tested
     ]
     holm_bootstrap = bootstrap.holm([difference.p for difference in differences])

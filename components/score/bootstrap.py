@@ -1,9 +1,9 @@
 """Intervals and paired tests by resampling claims.
 
-A *statistic* is a function of sums over claims, so that a mean, a macro F1 and a calibration error
-are treated alike: a resample of n claims is a row of weights, how often each claim was drawn; a
-randomisation is a row of zeros and ones, which claims two runs have swapped. Runs that are
-compared share the same resamples and the same swaps.
+A resample of n claims is a row of weights: how often each claim was drawn. A *statistic* maps
+weights (draws, n) to one value a draw. Where it is a function of sums over claims – a mean, a macro
+F1, a calibration error – two runs can also be tested by randomisation, a row of zeros and ones that
+says which claims they have swapped. Runs that are compared share the same resamples and swaps.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from components.records import Record
 from components.score.base import Measure
 
 Floats: TypeAlias = NDArray[np.float64]
+Statistic: TypeAlias = Callable[[Floats], Floats]
+"""A figure over n claims: weights (draws, n) to one value a draw."""
 
 ALPHA = 0.05  # two-sided level of tests, and what intervals leave out
 POWER = 0.8
@@ -28,8 +30,8 @@ CELLS = 4_000_000  # of the matrices of weights that are held at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Statistic:
-    """A figure over n claims. Called with weights (draws, n) it gives one value a draw.
+class SumStatistic:
+    """A statistic that is a function of sums over n claims.
 
     columns: (n, d), what each claim adds to d sums; combine: sums (draws, d) to values (draws).
     values: the value of each claim, where the figure is their mean.
@@ -64,32 +66,32 @@ class Difference(Record, omit_defaults=False):
 # Statistics
 
 
-def mean(values: ArrayLike) -> Statistic:
+def mean(values: ArrayLike) -> SumStatistic:
     """The mean of one value a claim."""
     column = np.asarray(values, dtype=np.float64)
     columns = np.column_stack([column, np.ones(len(column))])
-    return Statistic(columns, lambda sums: sums[:, 0] / sums[:, 1], column)
+    return SumStatistic(columns, lambda sums: sums[:, 0] / sums[:, 1], column)
 
 
-def ratio(above: ArrayLike, below: ArrayLike) -> Statistic:
-    """Sum of one column by the sum of another (micro precision, recall, F1); 0 by 0 is 0."""
-    columns = np.column_stack([above, below]).astype(np.float64)
-    return Statistic(columns, lambda sums: _quotient(sums[:, 0], sums[:, 1]))
+def ratio(part: ArrayLike, whole: ArrayLike, empty: float = 0.0) -> SumStatistic:
+    """The sum of `part` over the sum of `whole`, one value of each a claim: a micro average, or
+    with a `whole` of 0 and 1 the mean over some claims. `empty` where the sum of `whole` is 0."""
+    columns = np.column_stack([part, whole]).astype(np.float64)
+    return SumStatistic(columns, lambda sums: _quotient(sums[:, 0], sums[:, 1], empty))
 
 
-def harmonic(first: ArrayLike, second: ArrayLike) -> Statistic:
-    """Harmonic mean of two means over claims (F1 of FEVER's evidence); 0 when both are 0."""
-    one = np.asarray(first, dtype=np.float64)
-    columns = np.column_stack([one, second, np.ones(len(one))])
+def harmonic(first: SumStatistic, second: SumStatistic) -> SumStatistic:
+    """The harmonic mean of two statistics, 0 where both are 0: F1 of precision and recall."""
+    split = first.columns.shape[1]
 
     def combine(sums: Floats) -> Floats:
-        a, b, n = sums.T
-        return _quotient(2 * a * b, (a + b) * n)
+        a, b = first.combine(sums[:, :split]), second.combine(sums[:, split:])
+        return _quotient(2 * a * b, a + b)
 
-    return Statistic(columns, combine)
+    return SumStatistic(np.hstack([first.columns, second.columns]), combine)
 
 
-def f1(gold: Sequence[Any], predicted: Sequence[Any], labels: Sequence[Any]) -> Statistic:
+def f1(gold: Sequence[Any], predicted: Sequence[Any], labels: Sequence[Any]) -> SumStatistic:
     """F1 of the labels, averaged over them (macro); one label alone gives its own F1.
 
     A label that is neither gold nor predicted in a resample counts 0, as in scikit-learn.
@@ -102,11 +104,11 @@ def f1(gold: Sequence[Any], predicted: Sequence[Any], labels: Sequence[Any]) -> 
         hits, total = np.hsplit(sums, 2)
         return np.asarray(_quotient(2 * hits, total).mean(axis=1))
 
-    return Statistic(columns, combine)
+    return SumStatistic(columns, combine)
 
 
-def _quotient(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+def _quotient(above: Floats, below: Floats, empty: float = 0.0) -> Floats:
+    return np.divide(above, below, out=np.full_like(above, empty), where=below > 0)
 
 
 # Intervals
@@ -135,7 +137,12 @@ def _portions(n: int, draws: int) -> Iterator[int]:
 def measure(statistic: Statistic, weights: Floats) -> Measure:
     """The statistic on the claims as they are, with its 95 % percentile interval."""
     low, high = interval(statistic(weights))
-    return Measure(value=statistic.value, low=low, high=high)
+    return Measure(value=_whole(statistic, weights), low=low, high=high)
+
+
+def _whole(statistic: Statistic, weights: Floats) -> float:
+    """The statistic on the claims as they are, each once."""
+    return float(statistic(np.ones((1, weights.shape[1])))[0])
 
 
 def interval(drawn: Floats) -> tuple[float, float]:
@@ -144,7 +151,7 @@ def interval(drawn: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def drawn(figures: Sequence[Statistic], draws: int, seed: int) -> Floats:
+def drawn(figures: Sequence[SumStatistic], draws: int, seed: int) -> Floats:
     """Values (figures, draws) of statistics over the same claims in the same resamples."""
     n = len(figures[0].columns)
     parts = [[figure(weights) for figure in figures] for weights in _resamples(n, draws, seed)]
@@ -154,8 +161,14 @@ def drawn(figures: Sequence[Statistic], draws: int, seed: int) -> Floats:
 # Tests
 
 
-def paired_bootstrap(value: float, drawn: Floats) -> Difference:
-    """The difference `value` of two runs, given what it is in each resample of the claims.
+def paired_bootstrap(first: Statistic, second: Statistic, weights: Floats) -> Difference:
+    """Difference of two runs whose statistics are over the same claims in the same order."""
+    value = _whole(first, weights) - _whole(second, weights)
+    return difference(value, first(weights) - second(weights))
+
+
+def difference(value: float, drawn: Floats) -> Difference:
+    """The paired bootstrap of a difference, given what it is in each resample of the claims.
 
     p: twice the share of resamples in which the difference has the other sign or is nil (Efron
     and Tibshirani 1993, chapter 16), never below 2 / (draws + 1).
@@ -167,7 +180,7 @@ def paired_bootstrap(value: float, drawn: Floats) -> Difference:
 
 
 def randomisation(
-    figures: Sequence[Statistic],
+    figures: Sequence[SumStatistic],
     pairs: Sequence[tuple[int, int]],
     draws: int = 10_000,
     seed: int = 13,
@@ -220,7 +233,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def detectable(first: Statistic, second: Statistic, drawn: Floats) -> float:
+def detectable(first: SumStatistic, second: SumStatistic, drawn: Floats) -> float:
     """Minimal detectable difference between two runs: the smallest true difference that a paired
     two-sided test at .05 finds with power .8 on this many claims.
 

@@ -13,7 +13,7 @@ from components.score.base import Measure
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
-# Besides `mean COLUMN`, `ratio COLUMN COLUMN` and `harmonic COLUMN COLUMN`.
+# The columns of these; other formulas name theirs.
 FIXED = {"f1": ("gold", "predicted"), "ece": ("confidence", "accuracy")}
 
 
@@ -30,18 +30,22 @@ def usable(row: Mapping[str, Any], formula: Sequence[str]) -> bool:
 
 
 def statistic(formula: Sequence[str], rows: Rows) -> Any:
-    """The `bootstrap.Statistic` of a formula over rows that are all usable.
+    """The `bootstrap.SumStatistic` of a formula over rows that are all usable.
 
-    mean COLUMN; ratio COLUMN COLUMN (sum by sum); harmonic COLUMN COLUMN (of two means);
-    f1 LABEL … (macro over the labels); ece.
+    mean COLUMN; harmonic COLUMN COLUMN (of two means); ratio COLUMN COLUMN (sum by sum: micro
+    precision or recall); micro_f1 HITS PREDICTED GOLD; f1 LABEL … (macro over the labels); ece.
     """
     from components.score import bootstrap, calibration
 
     kind, *words = formula
-    makers: dict[str, Callable[..., bootstrap.Statistic]] = {
-        "mean": bootstrap.mean,
-        "ratio": bootstrap.ratio,
-        "harmonic": bootstrap.harmonic,
+    mean, ratio, harmonic = bootstrap.mean, bootstrap.ratio, bootstrap.harmonic
+    makers: dict[str, Callable[..., bootstrap.SumStatistic]] = {
+        "mean": mean,
+        "harmonic": lambda first, second: harmonic(mean(first), mean(second)),
+        "ratio": ratio,
+        "micro_f1": lambda hits, predicted, gold: harmonic(
+            ratio(hits, predicted), ratio(hits, gold)
+        ),
         "f1": lambda gold, predicted: bootstrap.f1(gold, predicted, words),
         "ece": calibration.calibration_error,
     }
