@@ -53,11 +53,14 @@ class Question(Record):
 class GoldSet(Record):
     """One sufficient set of gold evidence (FEVER, SciFact): pairs of document id and sentence.
 
-    A sentence of None stands for the whole document.
+    A sentence of None stands for the whole document. provenance, ranks: where SciFact-Open has it
+    from ("citation" or "pooling"), and how high each system ranked a pooled document (from 1).
     """
 
     label: str | None = None
     items: list[tuple[str, int | None]] = []
+    provenance: str | None = None
+    ranks: dict[str, int] = {}
 
 
 class Claim(Record):
@@ -141,8 +144,27 @@ class Verdict(Record):
     justification: str | None = None
 
 
+class Finding(Record):
+    """What a system says of one document: the sentences (from 0) that are evidence.
+
+    label: of the document (SciFact); None where the claim alone has one (FEVER), or where the
+    system finds no evidence in the document (NEI in SciFact-Open).
+    rank: place among all findings for all claims, from 1. probabilities: of the labels.
+    """
+
+    doc: str
+    sentences: list[int] = []
+    label: str | None = None
+    rank: int | None = None
+    probabilities: dict[str, float] = {}
+
+
 class Prediction(Record):
-    """What a system submits for one claim."""
+    """What a system submits for one claim.
+
+    evidence: questions and answers (AVeriTeC). findings: documents with sentences, best first
+    (FEVER, SciFact); the label is empty where only documents are labelled (SciFact).
+    """
 
     id: str
     claim: str
@@ -150,6 +172,7 @@ class Prediction(Record):
     label: str
     probabilities: dict[str, float] = {}
     justification: str | None = None
+    findings: list[Finding] = []
 
 
 class Case(Record):

@@ -28,6 +28,7 @@ for _name, _value in {
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",  # a busy machine
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }.items():
@@ -72,7 +73,12 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             words.remove("-m")
             words.insert(0, "-m")
         sys.argv[1:] = words
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        try:
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=config)(guarded)()
+        except KeyboardInterrupt as error:  # Hydra tells no callback of it
+            if sweep := sys.modules.get("flows.sweep"):
+                sweep.interrupt(error)
+            raise
         if sweep := sys.modules.get("flows.sweep"):
             failed += sweep.failures
         if failed:
@@ -165,7 +171,7 @@ def groups() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for folder in sorted(p for p in CONF.iterdir() if p.is_dir()):
         choices = {}
-        for path in sorted(folder.glob("*.yaml")):
+        for path in sorted(folder.glob("[!_]*.yaml")):  # with a _: a part of other choices
             lines = path.read_text(encoding="utf-8").splitlines()
             comments = [x[1:].strip() for x in lines if x.startswith("# ") and "@package" not in x]
             choices[path.stem] = comments[0] if comments else ""
@@ -191,7 +197,7 @@ def help_page(about: str, config: str) -> str:
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
     settings = re.sub(r"(?ms)^(defaults|hydra):.*?(?=^\S|\Z)", "", text)
     out += [f"    {line}" for line in settings.splitlines() if line and not line.startswith("#")]
-    if not defaults:  # the file stands on config.yaml
+    if re.search(r"(?m)^  - config$", text):
         out += ["", "And all of `python -m flows.experiment --help`: outputs=, tracking.uri= …"]
     out += [
         "",

@@ -23,6 +23,7 @@ def main(config: DictConfig) -> None:
 
     from flows.log import Log
     from flows.publish import write_stages
+    from flows.record import write_out
     from flows.runners import task_runner
     from flows.stages import predict, prepare
 
@@ -37,6 +38,7 @@ def main(config: DictConfig) -> None:
                 write_stages(Path(config.to), data, refs, log, {"indexed": stores})
 
         run.with_options(task_runner=task_runner(config.runner))()
+    write_out(config.out, [log.record])
 
 
 def build_indexes(config: DictConfig, refs: list[Any], scope: Any, log: Any) -> dict[str, int]:

@@ -64,10 +64,10 @@ class Log:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not self.keep:
-            return
         self.record.ended = datetime.datetime.now(datetime.UTC).isoformat()
         self.record.status = "finished"
+        if not self.keep:
+            return
         if error:
             interrupted = isinstance(error, KeyboardInterrupt)
             self.record.status = "killed" if interrupted else "failed"
@@ -76,9 +76,11 @@ class Log:
                 text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
             )
         save(self.record, self.folder)
-        if self.record.status != "killed":  # who presses Ctrl-C doesn't want to wait
-            from flows.tracking import track
+        from flows.tracking import end, track
 
+        if self.record.status == "killed":  # who presses Ctrl-C doesn't want to wait
+            end(self.folder, self.config)
+        else:
             self.record.mlflow_run_id = track(self.folder, self.config)
         self._alive.release()
 

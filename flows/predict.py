@@ -25,6 +25,7 @@ def main(config: DictConfig) -> None:
     from components.errors import ClaimflowError
     from flows.log import Log
     from flows.publish import write_predictions, write_stages
+    from flows.record import write_out
     from flows.runners import task_runner
     from flows.stages import predict, prepare
 
@@ -42,6 +43,7 @@ def main(config: DictConfig) -> None:
             write_stages(to, data, refs, log, {})
 
         run.with_options(task_runner=task_runner(config.runner))()
+    write_out(config.out, [log.record])
     print(f"{log.record.counts['claims']} claims, written to {to}/")
 
 

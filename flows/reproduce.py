@@ -29,6 +29,7 @@ def main(config: DictConfig) -> None:
     from components.errors import ClaimflowError
     from flows.experiment import run
     from flows.log import Log
+    from flows.record import write_out
     from flows.tracking import read_record
 
     if not config.run:
@@ -51,6 +52,7 @@ def main(config: DictConfig) -> None:
         log = Log(again, old.axes)
         log.record.choices = old.choices
         new = run(again, log)
+        write_out(config.out, [new])
         found = differences(folder, log.folder) + changed_measures(old, new)
     if not found:
         print(

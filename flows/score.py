@@ -1,6 +1,7 @@
 """Score a file of predictions against gold claims by official measures, with intervals.
 
     python -m flows.score predictions=FILE gold=FILE [scorer=averitec_2024] [out=FILE.json]
+    python -m flows.score predictions=FILE gold=FILE scorer=fever     also scifact, scifact_open
     python -m flows.score rankings=FILE gold=FILE scorer=retrieval
     python -m flows.score … to=FOLDER        metrics.json and the tables as CSV as well
 
@@ -60,7 +61,8 @@ def score(config: Any) -> dict[str, Any]:
     bad: list[BadLine] = []
     predictions = None
     if "predictions" in reads:
-        predictions = read_submission(Path(config.predictions), config.on_error, bad)
+        path, system = Path(config.predictions), config.get("system")
+        predictions = read_submission(path, config.on_error, bad, system)
     rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
     read = time.perf_counter()
     scores, hits = Scores(), 0
@@ -69,7 +71,7 @@ def score(config: Any) -> dict[str, Any]:
         scores, hits = merged(scores, part), hits + hit
     done = time.perf_counter()
     return {
-        "name": config.name or Path(config[reads[0]]).stem,
+        "name": config.name or config.get("system") or Path(config[reads[0]]).stem,
         "axes": {},
         "measures": scores.measures,
         "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
@@ -84,20 +86,28 @@ def score(config: Any) -> dict[str, Any]:
 
 def write_tables(folder: Path, scores: Any) -> None:
     """metrics.json (a number for each measure) and a CSV for each table."""
-    import csv
-    import io
-
     from components.files import write_whole
     from components.records import encode
 
     figures = {name: round(measure.value, 6) for name, measure in scores.measures.items()}
     write_whole(folder / "metrics.json", encode(figures) + b"\n")
     for name, rows in scores.tables.items():
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_whole(folder / f"{name}.csv", text.getvalue().encode())
+        write_csv(folder / f"{name}.csv", rows)
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A table as CSV, with every column that some row has."""
+    import csv
+    import io
+
+    from components.files import write_whole
+
+    text = io.StringIO()
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def show(name: str, scores: Any) -> None:

@@ -19,6 +19,7 @@ from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
 from components.pipeline import CaseRef, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
+from components.retrieve.search import Search, check_k
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, TrainedStep, identity
 from flows.build import build, scorer_configs, step_configs
@@ -163,6 +164,8 @@ def run_stage(
     start = time.perf_counter()
     step = build(config)
     ctx = context(scope)
+    if isinstance(step, Search):
+        check_k(step, name, refs, ctx.cache)
     if isinstance(step, TrainedStep):
         fit(name, config, plain(scope))
     found = from_cache(step, name, refs, ctx)

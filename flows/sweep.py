@@ -30,6 +30,12 @@ def current() -> Sweep | None:
     return _current
 
 
+def interrupt(error: KeyboardInterrupt) -> None:
+    """Close the parent of the sweep that Ctrl-C broke off."""
+    if _current and _current.log:
+        _current.log.__exit__(type(error), error, None)
+
+
 class Sweep:
     """The points of a sweep and the parent record that binds them."""
 
@@ -54,8 +60,6 @@ class Sweep:
         self._share(config, log.record)
         try:
             record = run(config, log)
-        except KeyboardInterrupt:
-            raise
         except Exception as error:  # recorded by the log; the other points go on
             say(f"  failed: {' '.join(str(error).split())}")
             record = log.record

@@ -24,7 +24,7 @@ def main(config: DictConfig) -> None:
 
     from components.errors import ClaimflowError
     from flows.log import alive
-    from flows.record import save
+    from flows.record import save, write_out
     from flows.tracking import connect, read_record, track, waiting
 
     if not config.tracking.uri:
@@ -32,7 +32,7 @@ def main(config: DictConfig) -> None:
     folders = waiting(Path(config.outputs), str(config.tracking.uri) if config.all else None)
     if folders:
         connect(config)
-    failed = 0
+    failed, records = 0, []
     for folder in folders:
         try:
             held = alive(folder)
@@ -47,8 +47,11 @@ def main(config: DictConfig) -> None:
             run_id = track(folder, config)
         finally:
             held.release()
+        record.mlflow_run_id = run_id
+        records.append(record)
         failed += run_id is None
         print(f"{folder}  {record.status}, {f'logged as {run_id}' if run_id else 'not logged'}")
+    write_out(config.out, records)
     print(f"{len(folders)} runs were waiting.")
     if failed:
         raise ClaimflowError(f"{failed} of them could not be logged: the lines above say why.")

@@ -66,6 +66,17 @@ def open_parent(folder: Path, config: DictConfig) -> str | None:
     return _safely(begin, folder, config)
 
 
+def end(folder: Path, config: DictConfig) -> None:
+    """Say of an interrupted run that was begun in the tracker that it goes on no more; what it
+    left is logged by `python -m flows.track`."""
+
+    def terminate(folder: Path, config: DictConfig) -> None:
+        if state := tracked(folder):
+            connect(config)[0].set_terminated(state.run_id, "KILLED")
+
+    _safely(terminate, folder, config)
+
+
 def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:
     if not config.tracking.uri:
         return None

@@ -27,6 +27,7 @@ def main(config: DictConfig) -> None:
     from components.step import TrainedStep
     from flows.build import build, step_configs
     from flows.log import Log
+    from flows.record import write_out
     from flows.runners import task_runner
     from flows.stages import context, fit, plain, prepare
 
@@ -50,6 +51,7 @@ def main(config: DictConfig) -> None:
                 print(f"{name}: {model.digest}, {to / name}")
 
         run.with_options(task_runner=task_runner(config.runner))()
+    write_out(config.out, [log.record])
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +19,66 @@ from components.files import ROOT
 
 os.environ.setdefault("CLAIMFLOW_DATA", str(ROOT.parent / "shared" / "data"))
 DATA = Path(os.environ["CLAIMFLOW_DATA"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def serving(command: list[str], port: int, health: str = "health") -> Iterator[str]:
+    """Start a server, wait until it answers, and end it with all its workers."""
+    quiet = {
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        env={**os.environ, **quiet},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    uri = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            assert process.poll() is None, f"{command} ended"
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{uri}/{health}", timeout=2).close()
+                break
+            time.sleep(0.2)
+        else:
+            raise AssertionError(f"{command} never answered")
+        yield uri
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prefect server for the tests of one worker: each process that starts its own takes
+    seconds for it."""
+    port = free_port()
+    store = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('prefect')}/prefect.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", store)
+        start = ["prefect", "server", "start", "--host=127.0.0.1", f"--port={port}", "--no-ui"]
+        with serving(start, port, "api/health") as uri:
+            yield f"{uri}/api"
+
+
+@pytest.fixture(autouse=True)
+def _prefect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow tests use the server; those marked `serverless` go without, as a user does."""
+    if request.node.get_closest_marker("slow") and not request.node.get_closest_marker(
+        "serverless"
+    ):
+        monkeypatch.setenv("PREFECT_API_URL", request.getfixturevalue("prefect_server"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from flows.tracking import connect
-from tests.tracking_parts import config_of, flow, free_port, serving, settings, write_data
+from tests.conftest import free_port, serving
+from tests.tracking_parts import config_of, flow, settings, write_data
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 DRIVER = shutil.which("chromedriver")

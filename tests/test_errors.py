@@ -42,6 +42,16 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()  # nothing half-written
 
 
+def test_a_k_above_every_store(tmp_path: Path) -> None:
+    done = command("flows.experiment", "retriever=bm25s", "retriever.bm25.k=5000", "limit=2",
+                   "questioner=rules", "tracking=none", f"outputs={tmp_path}",
+                   f"cache={tmp_path}/cache")  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: retriever.bm25.k is 5000, but the largest store has ")
+    assert last.endswith("set it to 300 or less.")
+
+
 def test_v_shows_the_traceback(tmp_path: Path) -> None:
     done = command("flows.experiment", "split=deb", "-v", f"outputs={tmp_path}")
     assert done.returncode == 1

@@ -166,3 +166,71 @@ def test_help_is_quick(folder: Path) -> None:
     assert time.perf_counter() - start < 2
     assert "averitec_2024" in done.stdout
     assert "predictions: null" in done.stdout
+
+
+def write_lines(path: Path, *records: object) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+def test_fever_submission(folder: Path) -> None:
+    gold = write_lines(
+        folder / "fever.jsonl",
+        {"id": 1, "label": "SUPPORTS", "claim": "a", "evidence": [[[1, 2, "Moss", 3]]]},
+        {"id": 2, "label": "REFUTES", "claim": "b", "evidence": [[[1, 2, "Fern", 0]]]},
+        {"id": 3, "label": "NOT ENOUGH INFO", "claim": "c", "evidence": [[[1, None, None, None]]]},
+    )
+    said = write_lines(
+        folder / "said.jsonl",
+        {"id": 3, "predicted_label": "NOT ENOUGH INFO", "predicted_evidence": []},
+        {"id": 1, "predicted_label": "SUPPORTS", "predicted_evidence": [["Moss", 3], ["Moss", 4]]},
+        {"id": 2, "predicted_label": "REFUTED", "predicted_evidence": [["Fern", 0]]},
+        {"id": 7, "predicted_label": "REFUTES", "predicted_evidence": []},
+    )
+    arguments = [f"predictions={said}", f"gold={gold}", "scorer=fever"]
+    stopped = flow(folder, *arguments)
+    assert stopped.returncode == 1
+    assert "said.jsonl, line 3: unknown label 'REFUTED'. Did you mean 'REFUTES'?" in stopped.stderr
+    done = flow(folder, *arguments, "on_error=skip", "official=true", f"out={folder}/out.json")
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((folder / "out.json").read_text())
+    found = {name: measure["value"] for name, measure in run["measures"].items()}
+    assert found == pytest.approx(
+        {
+            "fever": 2 / 3,
+            "accuracy": 2 / 3,
+            "evidence_precision": 3 / 4,
+            "evidence_recall": 1 / 2,
+            "evidence_f1": 3 / 5,
+        }
+    )
+    assert run["notes"][:2] == [
+        "Claims without prediction, counted as wrong, without evidence (1): 2.",
+        "Predictions passed over, for no gold claim (1): 7.",
+    ]
+    assert run["notes"][2].startswith("Skipped: ")
+
+
+def test_scifact_submission_by_two_scorers(folder: Path) -> None:
+    gold = write_lines(
+        folder / "sci.jsonl",
+        {"id": 1, "claim": "a", "evidence": {"7": [{"sentences": [1], "label": "SUPPORT"}]}},
+        {"id": 2, "claim": "b", "evidence": {}, "cited_doc_ids": [8]},
+    )
+    said = write_lines(
+        folder / "said.jsonl",
+        {"id": 2, "evidence": {"8": {"label": "CONTRADICT", "sentences": [0]}}},
+        {"id": 1, "evidence": {"7": {"label": "SUPPORT", "sentences": [2, 1]}}},
+    )
+    for scorer, name, setting, value in (
+        ("scifact", "abstract_rationalized_f1", "scorer.oracle=null", 2 / 3),
+        ("scifact", "abstract_rationalized_f1", "scorer.oracle=abstracts", 1),
+        ("scifact_open", "abstract_f1", "official=true", 2 / 3),
+    ):
+        arguments = [f"predictions={said}", f"gold={gold}", f"scorer={scorer}", setting]
+        done = flow(folder, *arguments, f"out={folder}/out.json", f"to={folder}/tables")
+        assert done.returncode == 0, done.stderr
+        (run,) = json.loads((folder / "out.json").read_text())
+        assert run["measures"][name]["value"] == pytest.approx(value)
+        assert (folder / "tables" / "confusion.csv").is_file()
+    assert "there is no average precision" in " ".join(done.stdout.split())

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -49,3 +54,19 @@ def test_every_way_to_import_is_seen(line: str) -> None:
 
 def test_all_packages_are_looked_at() -> None:
     assert {p.parent.name for p in MODULES} >= {"components", "datasets", "score", "retrieve"}
+
+
+def test_every_package_that_is_imported_is_a_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    named = {canonical(re.split(r"[\[<>=!; ]", line)[0]) for line in lines}
+    brings = importlib.metadata.packages_distributions()
+    for path in [*MODULES, *sorted((ROOT / "flows").rglob("*.py"))]:
+        for package in set(imported(path.read_text(encoding="utf-8"))):
+            if package not in sys.stdlib_module_names | {"components", "flows"}:
+                names = {canonical(name) for name in brings.get(package, [package])}
+                assert names & named, f"{path.name} imports {package}: name it in pyproject.toml"
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

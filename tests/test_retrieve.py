@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from components.cache import Cache
 from components.errors import ClaimflowError
+from components.pipeline import store
 from components.records import Case, Claim, Passage, Query, encode
 from components.retrieve.bm25 import Bm25s, RankBm25
 from components.retrieve.dense import Dense
 from components.retrieve.encoder import Encoder
-from components.retrieve.search import Recent, Search
+from components.retrieve.search import Recent, Search, check_k
 from components.retrieve.tfidf import Tfidf
 from components.step import Context
 
@@ -218,20 +219,14 @@ def test_a_query_of_stop_words_alone_finds_nothing(ctx: Context) -> None:
     assert found(Tfidf(), TEXTS, "it was the", ctx) == []
 
 
-def test_a_k_that_no_store_can_fill_is_said_once(
-    ctx: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
-    step = Bm25s(k=100_000)
+def test_a_k_that_no_store_can_fill(ctx: Context) -> None:
     cases = [case(TEXTS, "bridge"), case(TEXTS[:3], "bank")]
-    for _ in range(2):
-        done = step.run(copy.deepcopy(cases), ctx)
-        assert [len(c.hits) for c in done] == [2, 2]
-    said = capsys.readouterr().err
-    assert said == (
-        "warning: Bm25s has k=100000, but the largest store has 6 passages: all are ranked.\n"
-    )
-    Bm25s(k=10).run(copy.deepcopy(cases), ctx)  # stores of claims differ in size
-    assert capsys.readouterr().err == ""
+    refs = [store(c, ("claim", "passages"), ctx.cache) for c in cases]
+    with pytest.raises(ClaimflowError, match=r"r\.bm25\.k is 100000, .* 6 passages: set it to 300"):
+        check_k(Bm25s(k=100_000), "r.bm25", refs, ctx.cache)
+    check_k(Bm25s(k=300), "r.bm25", refs, ctx.cache)  # stores of claims differ in size
+    done = Bm25s(k=300).run(cases, ctx)
+    assert [len(c.hits) for c in done] == [2, 2]
 
 
 # Laws

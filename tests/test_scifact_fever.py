@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from components.cache import Cache
 from components.datasets import fever, scifact
 from components.datasets.base import case_refs
-from components.datasets.fever import Fever, FeverPrediction, page_sentences, page_title
-from components.datasets.scifact import Finding, SciFact
+from components.datasets.fever import Fever, page_sentences, page_title
+from components.datasets.scifact import SciFact
+from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.pipeline import load
-from components.records import Case, GoldSet
+from components.records import Case, Finding, GoldSet, Prediction
 from components.step import Context
 from components.store.chunk import WholeDocument
 
@@ -26,6 +27,10 @@ from components.store.chunk import WholeDocument
 def lines(path: Path, *records: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), "utf-8")
+
+
+def findings_of(id: str, *findings: Finding, label: str = "") -> Prediction:
+    return Prediction(id=id, claim="", evidence=[], label=label, findings=[*findings])
 
 
 # SciFact
@@ -119,23 +124,23 @@ def test_scifact_predictions_round_trip(
     tmp_path_factory: pytest.TempPathFactory, findings: dict[str, list[Finding]]
 ) -> None:
     path = tmp_path_factory.mktemp("sci") / "pred.jsonl"
-    scifact.write_predictions(path, findings)
-    again = scifact.read_predictions(path)
-    assert list(again) == list(findings)
+    scifact.write_predictions(path, [findings_of(c, *found) for c, found in findings.items()])
+    again = read_submission(path) if findings else []
+    assert [p.id for p in again] == list(findings)
     by_doc = {c: {f.doc: f for f in found} for c, found in findings.items()}
-    assert {c: {f.doc: f for f in found} for c, found in again.items()} == by_doc
+    assert {p.id: {f.doc: f for f in p.findings} for p in again} == by_doc
 
 
 def test_scifact_predictions_have_the_official_form(tmp_path: Path) -> None:
     path = tmp_path / "pred.jsonl"
     found = [Finding(doc="7", label="SUPPORT", sentences=[1])]
-    scifact.write_predictions(path, {"3": found, "5": []})
+    scifact.write_predictions(path, [findings_of("3", *found), findings_of("5")])
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
         {"id": 3, "evidence": {"7": {"label": "SUPPORT", "sentences": [1]}}},
         {"id": 5, "evidence": {}},
     ]
     with pytest.raises(ClaimflowError, match="unknown label 'NEI'"):
-        scifact.write_predictions(path, {"3": [Finding(doc="7", label="NEI")]})
+        scifact.write_predictions(path, [findings_of("3", Finding(doc="7", label="NEI"))])
 
 
 # FEVER
@@ -221,16 +226,16 @@ def test_fever_bad_page_costs_itself(wiki: Fever, tmp_path: Path) -> None:
 def test_fever_predictions_follow_the_claims(wiki: Fever, tmp_path: Path) -> None:
     path = tmp_path / "pred.jsonl"
     claims = wiki.claims()
-    second = FeverPrediction(id=4, predicted_label="NOT ENOUGH INFO")
-    first = FeverPrediction(id=8, predicted_label="SUPPORTS", predicted_evidence=[(NFC, 2)])
+    second = findings_of("4", label="NOT ENOUGH INFO")
+    first = findings_of("8", Finding(doc=NFC, sentences=[2]), label="SUPPORTS")
     fever.write_predictions(path, [second, first], claims)
     assert [json.loads(line) for line in path.read_text("utf-8").splitlines()] == [
         {"id": 8, "predicted_label": "SUPPORTS", "predicted_evidence": [[NFC, 2]]},
         {"id": 4, "predicted_label": "NOT ENOUGH INFO", "predicted_evidence": []},
     ]
-    assert fever.read_predictions(path) == [first, second]
+    assert read_submission(path) == [first, second]
     with pytest.raises(ClaimflowError, match="No prediction for 1 of 2 claims, the first 4"):
         fever.write_predictions(path, [first], claims)
-    wrong = FeverPrediction(id=4, predicted_label="REFUTED")
+    wrong = findings_of("4", label="REFUTED")
     with pytest.raises(ClaimflowError, match=r"unknown label 'REFUTED'\. Did you mean 'REFUTES'"):
         fever.write_predictions(path, [first, wrong], claims)

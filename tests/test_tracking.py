@@ -28,7 +28,8 @@ from flows.tracking import (
     tracked,
     waiting,
 )
-from tests.tracking_parts import config_of, flow, free_port, server, settings, write_data
+from tests.conftest import free_port
+from tests.tracking_parts import config_of, flow, server, settings, write_data
 
 
 @pytest.fixture(scope="module")
@@ -307,8 +308,10 @@ def test_tracker_down_then_a_real_server(
 
 
 @pytest.mark.slow
-def test_a_sweep_killed_in_the_middle(place: Path, tmp_path: Path) -> None:
-    """The whole path: a real sweep, kill -9 while its second point runs, then `flows.track`."""
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_killed_in_the_middle(place: Path, tmp_path: Path, kind: signal.Signals) -> None:
+    """The whole path: a real sweep, kill -9 or Ctrl-C while its third point runs, then
+    `flows.track`."""
     keep = [a for a in settings(place) if not a.startswith("outputs=")]
     keep.append(f"outputs={tmp_path}/outputs")
     points = ",".join(map(str, range(50)))
@@ -318,11 +321,19 @@ def test_a_sweep_killed_in_the_middle(place: Path, tmp_path: Path) -> None:
     for line in sweep.stderr:
         if line.startswith("[3]"):
             break
-    os.killpg(sweep.pid, signal.SIGKILL)
-    sweep.communicate()
+    os.killpg(sweep.pid, kind)
+    _, said = sweep.communicate()
     config = config_of(place, f"outputs={tmp_path}/outputs")
     before = waiting(Path(config.outputs))
-    assert [read_record(f).status for f in before[:1]] == ["running"]  # the parent
+    if kind == signal.SIGINT:
+        assert sweep.returncode == 130
+        assert said.splitlines()[-1].startswith("error: Interrupted.")
+        assert read_record(before[0]).status == "killed"  # the parent
+        begun = tracked(before[0])
+        assert begun
+        assert connect(config)[0].get_run(begun.run_id).info.status == "KILLED"
+    else:
+        assert read_record(before[0]).status == "running"
     done = flow("track", *keep)
     assert done.returncode == 0, done.stderr
     assert "killed, logged as" in done.stdout

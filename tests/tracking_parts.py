@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +13,7 @@ from omegaconf import DictConfig
 
 from flows.cli import CONF
 from flows.resolvers import register
+from tests.conftest import serving
 
 TEXTS = {
     11: ("On moss", ["Moss grows on the north side.", "It stays green in winter."]),
@@ -71,42 +66,6 @@ def flow(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`python -m flows.NAME …`, to its end."""
     command = [sys.executable, "-m", f"flows.{name}", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextlib.contextmanager
-def serving(command: list[str], port: int) -> Iterator[str]:
-    """Start an MLflow server, wait until it answers, and end it with all its workers."""
-    quiet = {
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        env={**os.environ, **quiet},
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    uri = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            assert process.poll() is None, f"{command} ended"
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{uri}/health", timeout=2).close()
-                break
-            time.sleep(0.2)
-        else:
-            raise AssertionError(f"{command} never answered")
-        yield uri
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(30)
 
 
 def server(folder: Path, port: int) -> Any:

@@ -10,17 +10,27 @@ import unicodedata
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from components.datasets.base import Dataset, checked_label
 from components.errors import ClaimflowError
 from components.files import write_whole
-from components.records import Claim, Document, GoldSet, Record, encode, read_lines
+from components.records import (
+    Claim,
+    Document,
+    Finding,
+    GoldSet,
+    Prediction,
+    Record,
+    encode,
+)
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
 
 
 class _Claim(Record):
-    id: int
+    id: int | str
     claim: str
     label: str | None = None
     evidence: list[list[tuple[Any, Any, str | None, int | None]]] = []
@@ -31,12 +41,10 @@ class _Page(Record):
     lines: str = ""
 
 
-class FeverPrediction(Record):
-    """What a system says of one claim. Evidence: pairs of page id and line, best first."""
-
-    id: int
+class _Prediction(Record):
+    id: int | str
     predicted_label: str
-    predicted_evidence: list[tuple[str, int]] = []
+    predicted_evidence: list[tuple[str, int]]
 
 
 class Fever(Dataset):
@@ -64,10 +72,10 @@ class Fever(Dataset):
         names = [f"{prefix}{split}.jsonl" for prefix in ("", "paper_", "shared_task_")]
         path = self.claim_file(split, names)
         claims = []
-        for line, record in self.records(path, _Claim):
+        for line, raw in self.records(path, dict[str, Any]):
             try:
-                claims.append(_claim(record))
-            except ClaimflowError as error:
+                claims.append(claim_from(raw))
+            except (msgspec.ValidationError, ClaimflowError) as error:
                 self.bad_line(path, line, error)
         return claims
 
@@ -93,7 +101,12 @@ class Fever(Dataset):
         return list(documents.values())
 
 
-def _claim(record: _Claim) -> Claim:
+def claim_from(raw: dict[str, Any]) -> Claim:
+    """The claim in one official record; sets that annotators repeat stand once.
+
+    Raises ValidationError or ClaimflowError for a bad one.
+    """
+    record = msgspec.convert(raw, _Claim)
     label = checked_label(record.label, LABELS)
     sets: dict[tuple[tuple[str, int | None], ...], None] = {}  # annotators repeat one another
     for annotated in record.evidence:
@@ -142,12 +155,12 @@ def page_sentences(lines: str) -> list[str]:
     return sentences
 
 
-def write_predictions(path: Path, predictions: list[FeverPrediction], claims: list[Claim]) -> None:
+def write_predictions(path: Path, predictions: list[Prediction], claims: list[Claim]) -> None:
     """Write predictions in the order of `claims`: the official scorer pairs lines by order.
 
     Raises ClaimflowError when a claim has none.
     """
-    by_id = {str(prediction.id): prediction for prediction in predictions}
+    by_id = {prediction.id: prediction for prediction in predictions}
     missing = [claim.id for claim in claims if claim.id not in by_id]
     if missing:
         raise ClaimflowError(
@@ -157,24 +170,34 @@ def write_predictions(path: Path, predictions: list[FeverPrediction], claims: li
     lines = []
     for claim in claims:
         prediction = by_id[claim.id]
-        checked_label(prediction.predicted_label, LABELS)
-        lines.append(
-            encode(
-                {
-                    "id": prediction.id,
-                    "predicted_label": prediction.predicted_label,
-                    "predicted_evidence": prediction.predicted_evidence,
-                }
-            )
-        )
-    write_whole(path, b"".join(line + b"\n" for line in lines))
+        record = {
+            "id": int(claim.id) if claim.id.isdecimal() else claim.id,
+            "predicted_label": checked_label(prediction.label, LABELS),
+            "predicted_evidence": sentences_of(prediction),
+        }
+        lines.append(encode(record) + b"\n")
+    write_whole(path, b"".join(lines))
 
 
-def read_predictions(path: Path) -> list[FeverPrediction]:
-    """Predictions from a file in the official form; page ids in NFC."""
-    predictions: list[FeverPrediction] = [p for _, p in read_lines(path, FeverPrediction)]
-    for prediction in predictions:
-        prediction.predicted_evidence = [
-            (page_id(page), line) for page, line in prediction.predicted_evidence
-        ]
-    return predictions
+def sentences_of(prediction: Prediction) -> list[tuple[str, int]]:
+    """Predicted evidence as FEVER counts it: (page id, line), best first."""
+    return [(found.doc, line) for found in prediction.findings for line in found.sentences]
+
+
+def prediction_from(raw: dict[str, Any]) -> Prediction:
+    """The prediction in one official record; page ids in NFC, the label in capitals.
+
+    Raises ValidationError or ClaimflowError for a bad one.
+    """
+    record = msgspec.convert(raw, _Prediction)
+    label = record.predicted_label.upper()  # the official scorer compares without case
+    checked_label(label, LABELS)
+    return Prediction(
+        id=str(record.id),
+        claim=str(raw.get("claim") or ""),
+        evidence=[],
+        label=label,
+        findings=[
+            Finding(doc=page_id(page), sentences=[line]) for page, line in record.predicted_evidence
+        ],
+    )

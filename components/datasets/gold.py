@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from components.datasets.averitec import claim_from
+from components.datasets import averitec, fever, scifact
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.records import Answer, Claim, Question, read_lines
@@ -15,7 +16,8 @@ from components.score.retrieval import read_qrels
 
 
 def read_gold(path: Path) -> list[Claim]:
-    """Claims of an AVeriTeC file (JSON of 2024, CSV solution of 2025) or of TREC qrels.
+    """Claims of a file of AVeriTeC (JSON of 2024, CSV solution of 2025), FEVER, SciFact or
+    SciFact-Open (JSON lines), or of TREC qrels.
 
     Told apart by content. Claims of a CSV have no types or sources, those of qrels only `relevant`
     documents. Raises ClaimflowError for a file that is none of them or has a bad record.
@@ -27,7 +29,7 @@ def read_gold(path: Path) -> list[Claim]:
     if not start and not path.read_bytes().strip():
         raise ClaimflowError(f"{path} is empty.")
     if not start or start[:1] in (b"[", b"{"):
-        return _averitec(path)
+        return _json(path)
     if b"," in start:
         return _solution(path)
     return [
@@ -36,14 +38,25 @@ def read_gold(path: Path) -> list[Claim]:
     ]
 
 
-def _averitec(path: Path) -> list[Claim]:
-    claims: list[Claim] = []
+def _json(path: Path) -> list[Claim]:
+    claims: dict[str, Claim] = {}
     for line, raw in read_lines(path, dict[str, Any]):
         try:
-            claims.append(claim_from(raw, len(claims)))
+            claim = _reader(raw)(raw, len(claims))
+            if claims.setdefault(claim.id, claim) is not claim:
+                raise ClaimflowError(f"claim {claim.id} stands here twice")
         except (msgspec.ValidationError, ClaimflowError) as error:
             raise ClaimflowError(f"{path}, line {line}: {error}") from None
-    return claims
+    return list(claims.values())
+
+
+def _reader(raw: dict[str, Any]) -> Callable[[dict[str, Any], int], Claim]:
+    """The reader for a record, by its fields; those of AVeriTeC have `claim_id` or no id."""
+    if "id" not in raw or {"claim_id", "questions"} & raw.keys():
+        return averitec.claim_from
+    if isinstance(raw.get("evidence"), dict) or "cited_doc_ids" in raw:
+        return lambda raw, position: scifact.claim_from(raw)
+    return lambda raw, position: fever.claim_from(raw)
 
 
 def _solution(path: Path) -> list[Claim]:

@@ -1,45 +1,79 @@
-"""SciFact: scientific claims checked against abstracts (Wadden et al. 2020).
+"""SciFact: scientific claims checked against abstracts (Wadden et al. 2020), and the files of
+SciFact-Open, which has evidence from 500,000 abstracts (Wadden et al. 2022).
 
 claims_train.jsonl claims_dev.jsonl claims_test.jsonl    corpus.jsonl
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+
+import msgspec
 
 from components.datasets.base import Dataset, checked_label
 from components.errors import ClaimflowError
 from components.files import write_whole
-from components.records import Claim, Document, GoldSet, Record, encode, read_lines
+from components.records import (
+    BadLine,
+    Claim,
+    Document,
+    Finding,
+    GoldSet,
+    Prediction,
+    Record,
+    encode,
+    read_lines,
+    report,
+)
 
 LABELS = ("SUPPORT", "CONTRADICT")
 
 
+NEI = ("NEI", "NOT_ENOUGH_INFO")  # in SciFact-Open's predictions; SciFact leaves such documents out
+
+
 class _Rationale(Record):
     label: str
-    sentences: list[int]
+    sentences: list[int] = []
+    provenance: str | None = None
+    model_ranks: dict[str, int | None] | None = None
 
 
 class _Claim(Record):
-    id: int
+    id: int | str
     claim: str
-    evidence: dict[str, list[_Rationale]] = {}
-    cited_doc_ids: list[int] = []
+    evidence: dict[str, list[_Rationale] | _Rationale] = {}
+    cited_doc_ids: list[int | str] = []
 
 
 class _Abstract(Record):
-    doc_id: int
+    doc_id: int | str
     title: str
     abstract: list[str]
+    scifact_orig: bool | None = None  # in SciFact-Open: is it of the corpus of SciFact?
+
+    def document(self) -> Document:
+        return Document(id=str(self.doc_id), title=self.title, sentences=self.abstract, lang="en")
 
 
-class Finding(Record):
-    """What a system says of one abstract: its label, and the sentences (from 0) that show it."""
+class _Prediction(Record):
+    id: int | str
+    evidence: dict[str, _Rationale]
 
-    doc: str
-    label: str
-    sentences: list[int] = []
+
+class _Row(Record):
+    """A row of SciFact-Open's table of predictions."""
+
+    model: str
+    claim_id: int | str
+    doc_id: int | str
+    predicted_label: str
+    rank: float | None = None  # a whole number; a column with gaps is read as floats
+    p_support: float | None = None
+    p_contradict: float | None = None
 
 
 class SciFact(Dataset):
@@ -57,59 +91,170 @@ class SciFact(Dataset):
     def read_claims(self, split: str) -> list[Claim]:
         path = self.claim_file(split, [f"claims_{split}.jsonl"])
         claims = []
-        for line, record in self.records(path, _Claim):
+        for line, raw in self.records(path, dict[str, Any]):
             try:
-                gold = [
-                    GoldSet(
-                        label=checked_label(rationale.label, LABELS),
-                        items=[(doc, sentence) for sentence in rationale.sentences],
-                    )
-                    for doc, rationales in record.evidence.items()
-                    for rationale in rationales
-                ]
-            except ClaimflowError as error:
+                claims.append(claim_from(raw))
+            except (msgspec.ValidationError, ClaimflowError) as error:
                 self.bad_line(path, line, error)
-                continue
-            cited = list(dict.fromkeys(map(str, record.cited_doc_ids)))
-            claims.append(Claim(id=str(record.id), text=record.claim, gold=gold, relevant=cited))
         return claims
 
     def sources(self, claim: Claim) -> list[Path]:
         return [self.find(["corpus.jsonl"], "the abstracts")]
 
     def read_documents(self, claim: Claim) -> list[Document]:
-        return [
-            Document(id=str(a.doc_id), title=a.title, sentences=a.abstract, lang="en")
-            for _, a in self.records(self.sources(claim)[0], _Abstract)
-        ]
+        return [a.document() for _, a in self.records(self.sources(claim)[0], _Abstract)]
 
 
-def write_predictions(path: Path, findings: dict[str, list[Finding]]) -> None:
-    """Write findings by claim id as the official scorer reads them, in the order of the dict.
+def claim_from(raw: dict[str, Any]) -> Claim:
+    """The claim in one record of SciFact, which gives a document's rationales one by one, or of
+    SciFact-Open, which gives their union with its provenance.
 
-    A claim without findings gets an empty `evidence`; give all claims of the split.
+    Raises ValidationError or ClaimflowError for a bad one.
     """
+    record = msgspec.convert(raw, _Claim)
+    gold = []
+    for doc, found in record.evidence.items():
+        rationales = found if isinstance(found, list) else [found]
+        if len({rationale.label for rationale in rationales}) > 1:
+            raise ClaimflowError(f"document {doc} has two labels; a document has one")
+        for rationale in rationales:
+            items: list[tuple[str, int | None]] = [(doc, number) for number in rationale.sentences]
+            gold.append(
+                GoldSet(
+                    label=checked_label(rationale.label, LABELS),
+                    items=items or [(doc, None)],
+                    provenance=rationale.provenance,
+                    ranks={m: rank for m, rank in (rationale.model_ranks or {}).items() if rank},
+                )
+            )
+    cited = list(dict.fromkeys(map(str, record.cited_doc_ids)))
+    return Claim(id=str(record.id), text=record.claim, gold=gold, relevant=cited)
+
+
+def read_corpus(
+    path: Path, on_error: str = "stop", bad: list[BadLine] | None = None
+) -> Iterator[tuple[Document, bool | None]]:
+    """(abstract, whether it is of the corpus of SciFact) of a corpus.jsonl, line by line; None
+    where the file does not say."""
+    for _, abstract in read_lines(path, _Abstract, on_error, bad):
+        yield abstract.document(), abstract.scifact_orig
+
+
+def write_open_claims(path: Path, claims: list[Claim]) -> None:
+    """Write claims in the form of SciFact-Open: the rationales of a document as one."""
     records = []
-    for claim, found in findings.items():
-        evidence = {f.doc: {"label": f.label, "sentences": f.sentences} for f in found}
-        for finding in found:
-            checked_label(finding.label, LABELS)
-        records.append({"id": int(claim), "evidence": evidence})
+    for claim in claims:
+        evidence: dict[str, dict[str, Any]] = {}
+        for found in claim.gold:
+            for doc, sentence in found.items:
+                entry = evidence.setdefault(
+                    doc,
+                    {
+                        "provenance": found.provenance or "citation",
+                        "label": found.label,
+                        "sentences": [],
+                        "model_ranks": found.ranks or None,
+                    },
+                )
+                if sentence is not None and sentence not in entry["sentences"]:
+                    entry["sentences"].append(sentence)
+        for entry in evidence.values():
+            entry["sentences"].sort()
+        records.append({"id": _number(claim.id), "claim": claim.text, "evidence": evidence})
     write_whole(path, b"".join(encode(record) + b"\n" for record in records))
 
 
-def read_predictions(path: Path) -> dict[str, list[Finding]]:
-    """Findings by claim id from a file in the official form."""
+def write_predictions(path: Path, predictions: list[Prediction]) -> None:
+    """Write predictions as the official scorer reads them, in the order given.
 
-    class _Prediction(Record):
-        id: int
-        evidence: dict[str, _Rationale]
+    A claim without findings gets an empty `evidence`; give all claims of the split in its order,
+    because the official scorer asks for it.
+    """
+    records = []
+    for prediction in predictions:
+        evidence = {
+            found.doc: {"label": checked_label(found.label, LABELS), "sentences": found.sentences}
+            for found in prediction.findings
+            if found.label is not None
+        }
+        records.append({"id": _number(prediction.id), "evidence": evidence})
+    write_whole(path, b"".join(encode(record) + b"\n" for record in records))
 
-    records: Any = read_lines(path, _Prediction)
-    return {
-        str(record.id): [
-            Finding(doc=doc, label=found.label, sentences=found.sentences)
+
+def prediction_from(raw: dict[str, Any]) -> Prediction:
+    """The prediction in one official record.
+
+    Raises ValidationError or ClaimflowError for a bad one; the label NEI is one: a document without
+    evidence is left out.
+    """
+    record = msgspec.convert(raw, _Prediction)
+    for doc, found in record.evidence.items():
+        if found.label in NEI:
+            raise ClaimflowError(f"document {doc} has the label {found.label}: leave it out")
+    return Prediction(
+        id=str(record.id),
+        claim=str(raw.get("claim") or ""),
+        evidence=[],
+        label="",
+        findings=[
+            Finding(doc=doc, label=checked_label(found.label, LABELS), sentences=found.sentences)
             for doc, found in record.evidence.items()
-        ]
-        for _, record in records
-    }
+        ],
+    )
+
+
+def read_systems(
+    path: Path, on_error: str = "stop", bad: list[BadLine] | None = None
+) -> dict[str, list[Prediction]]:
+    """{system: its predictions} of SciFact-Open's Parquet table, findings of a claim by rank.
+
+    Columns: model, claim_id, doc_id, predicted_label (SUPPORT, CONTRADICT, NEI), rank (over all
+    claims of a system), p_support, p_contradict; the last three may be missing or null. A bad row
+    (unknown label, pair of claim and document that stands there twice) stops, or is skipped.
+    """
+    from pyarrow import ArrowInvalid, parquet
+
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (ArrowInvalid, OSError) as error:
+        raise ClaimflowError(f"{path} is no whole Parquet file: {error}") from None
+    systems: dict[str, dict[str, Prediction]] = {}
+    seen: set[tuple[str, str, str]] = set()
+    for number, raw in enumerate(rows, 1):
+        try:
+            row = msgspec.convert(raw, _Row)
+            claim, doc = str(row.claim_id), str(row.doc_id)
+            if (row.model, claim, doc) in seen:
+                raise ClaimflowError(f"{row.model}, claim {claim}, document {doc} again")
+            label = None if row.predicted_label in NEI else row.predicted_label
+            finding = Finding(
+                doc=doc,
+                label=checked_label(label, LABELS),
+                rank=int(row.rank) if row.rank and math.isfinite(row.rank) else None,
+                probabilities=_probabilities(row),
+            )
+        except (msgspec.ValidationError, ClaimflowError) as error:
+            report(BadLine(file=str(path), line=number, reason=str(error)), on_error, bad)
+            continue
+        seen.add((row.model, claim, doc))
+        predictions = systems.setdefault(row.model, {})
+        if claim not in predictions:
+            predictions[claim] = Prediction(id=claim, claim="", evidence=[], label="")
+        predictions[claim].findings.append(finding)
+    for predictions in systems.values():
+        for prediction in predictions.values():
+            prediction.findings.sort(key=lambda finding: finding.rank or 0)
+    return {name: list(predictions.values()) for name, predictions in systems.items()}
+
+
+def _probabilities(row: _Row) -> dict[str, float]:
+    """Probabilities of the labels; none where one of the two is missing or no number."""
+    scores = (row.p_support, row.p_contradict)
+    if any(score is None or math.isnan(score) for score in scores):
+        return {}
+    return dict(zip(LABELS, scores, strict=True))  # type: ignore[arg-type]
+
+
+def _number(id: str) -> int | str:
+    """Official ids are numbers."""
+    return int(id) if id.isdecimal() else id

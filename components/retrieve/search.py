@@ -1,8 +1,8 @@
 """What retrievers share: one index for all claims with the same passages, and ranked hits.
 
-A ranking holds at most `k` hits a query, best first; a store of fewer passages gives what it has.
-Stores of claims differ in size, so that is no error; but a `k` above the usual that no store of a
-batch can fill is said once on stderr.
+A ranking holds at most `k` hits a query, best first; a store of fewer passages gives what it has,
+as stores of claims differ in size. Only a `k` above the usual that no store can fill is an error
+(`check_k`).
 Equal scores stand in the order of the store. A lexical retriever finds only passages that share a
 term with the query, so a query of stop-words alone finds nothing.
 """
@@ -10,15 +10,15 @@ term with the query, so a query of stop-words alone finds nothing.
 from __future__ import annotations
 
 import dataclasses
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from components.cache import key_of
+from components.cache import Cache, key_of
 from components.errors import ClaimflowError
 from components.files import digest
+from components.pipeline import CaseRef, load
 from components.records import Case, Hit, encode
 from components.step import Context, Step, identity
 
@@ -71,7 +71,6 @@ class Search(Ranker):
         raise NotImplementedError
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        _warn(type(self).__name__, self.k, max((len(case.passages) for case in cases), default=0))
         for store, group in by_store(cases):
             passages = group[0].passages
             if not passages:
@@ -105,18 +104,20 @@ class Search(Ranker):
         return key_of(type(self).__name__, fields, store)
 
 
-_warned: set[tuple[str, int]] = set()
-
-
-def _warn(step: str, k: int, largest: int) -> None:
-    """Say, once in this process, that no store has `k` passages."""
-    if k > max(USUAL_K, largest) and (step, k) not in _warned:
-        _warned.add((step, k))
-        print(
-            f"warning: {step} has k={k}, but the largest store has {largest} passages: all are "
-            "ranked.",
-            file=sys.stderr,
-        )
+def check_k(step: Search, name: str, refs: list[CaseRef], cache: Cache) -> None:
+    """Raise ClaimflowError when the k of `step`, called `name` in the config, is above the usual
+    and above the number of passages in every store."""
+    if step.k <= USUAL_K:
+        return
+    largest = 0
+    for ref in {ref.fields.get("passages"): ref for ref in refs if not ref.error}.values():
+        largest = max(largest, len(load(ref, ("passages",), cache).passages))
+        if largest >= step.k:
+            return
+    raise ClaimflowError(
+        f"{name}.k is {step.k}, but the largest store has {largest} passages: set it to "
+        f"{max(largest, USUAL_K)} or less."
+    )
 
 
 def by_store(cases: list[Case]) -> Iterator[tuple[str, list[Case]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from components.records import Case, Passage
+from components.records import Case, Document, Passage
 from components.step import Context, Step
 
 
@@ -31,14 +31,7 @@ class Sentences(Step):
                     if not text or (self.dedupe and text.lower() in seen):
                         continue
                     seen.add(text.lower())
-                    case.passages.append(
-                        Passage(
-                            id=f"{document.id}#{start}",
-                            doc=document.id,
-                            text=text,
-                            url=document.url,
-                        )
-                    )
+                    case.passages.append(passage(document, start, text))
         return cases
 
 
@@ -61,12 +54,10 @@ class WholeDocument(Step):
                 title = [document.title] if self.with_title and document.title else []
                 text = " ".join([*title, *document.sentences]).strip()
                 if text:
-                    case.passages.append(
-                        Passage(
-                            id=f"{document.id}#0",
-                            doc=document.id,
-                            text=text,
-                            url=document.url,
-                        )
-                    )
+                    case.passages.append(passage(document, 0, text))
         return cases
+
+
+def passage(document: Document, start: int, text: str) -> Passage:
+    """A passage of `document` whose first sentence is number `start`, from 0."""
+    return Passage(id=f"{document.id}#{start}", doc=document.id, text=text, url=document.url)

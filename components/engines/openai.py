@@ -1,0 +1,161 @@
+"""Text generation by any server with OpenAI's HTTP interface: vllm serve, llama.cpp, Ollama …"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from components.engines.base import Engine, Message, Reply, Request
+from components.errors import ClaimflowError
+from components.step import Context
+
+if TYPE_CHECKING:
+    import httpx
+
+
+@dataclasses.dataclass(kw_only=True)
+class OpenAiEngine(Engine):
+    """A language model behind HTTP.
+
+    url: the address up to and with `/v1`. model: its name there; the server knows what weights
+    that means, so a server that changes them under one name needs another `url` or name.
+    key_variable: the environment variable that holds the key, if the server asks for one.
+    parallel: requests at once. timeout: seconds that one reply may take.
+
+    A server that is away, overloaded (429) or broken (5xx) stops the batch with a ClaimflowError
+    once the replies on their way are in, and these are kept; flows then try again. A request that
+    the server refuses (400, 413, 422: too long, say) costs itself alone.
+    """
+
+    outside: ClassVar[bool] = True
+    unkeyed: ClassVar[tuple[str, ...]] = ("key_variable", "parallel", "timeout")
+
+    url: str
+    model: str
+    key_variable: str = "OPENAI_API_KEY"
+    parallel: int = 16
+    timeout: float = 120.0
+
+    def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
+        from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+
+        import httpx
+
+        key = os.environ.get(self.key_variable)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        failure: ClaimflowError | None = None
+        with (
+            httpx.Client(headers=headers, timeout=self.timeout) as client,
+            ThreadPoolExecutor(self.parallel) as pool,
+        ):
+            waiting = {
+                pool.submit(self._reply, client, request): i for i, request in enumerate(requests)
+            }
+            for done in as_completed(waiting):
+                try:
+                    yield waiting[done], done.result()
+                except CancelledError:
+                    pass
+                except ClaimflowError as error:
+                    failure = failure or error
+                    pool.shutdown(wait=False, cancel_futures=True)
+        if failure:
+            raise failure
+
+    def _reply(self, client: httpx.Client, request: Request) -> Reply:
+        import httpx
+
+        chat = not isinstance(request.prompt, str)
+        url = f"{self.url.rstrip('/')}/{'chat/completions' if chat else 'completions'}"
+        try:
+            response = client.post(url, json=self._body(request))
+        except httpx.TimeoutException:
+            raise ClaimflowError(
+                f"{url} gave no reply in {self.timeout:g} s: raise llm.timeout or lower "
+                "llm.parallel."
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ClaimflowError(
+                f"No server answers at {url} ({error}): start one, for instance "
+                f"`vllm serve {self.model}`, or set llm.url."
+            ) from None
+        if response.status_code in (400, 413, 422):
+            return Reply(error=f"the server refused the request: {_reason(response)}")
+        if response.status_code in (401, 403):
+            raise ClaimflowError(
+                f"{url} wants a key ({response.status_code}): put it in the environment variable "
+                f"{self.key_variable}."
+            )
+        if response.status_code == 404:
+            raise ClaimflowError(
+                f"{url} knows no model {self.model} (404): set llm.model or llm.url. "
+                f"{_reason(response)}"
+            )
+        if response.status_code == 429:
+            raise ClaimflowError(f"{url} is overloaded (429): lower llm.parallel, or wait.")
+        if response.status_code != 200:
+            raise ClaimflowError(
+                f"{url} failed ({response.status_code}): see its log. {_reason(response)}"
+            )
+        return self._read(response, chat, request.logprobs)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "seed": request.seed,
+        }
+        if isinstance(request.prompt, str):
+            body["prompt"] = request.prompt
+        else:
+            body["messages"] = [_turn(message) for message in request.prompt]
+        if request.stop:
+            body["stop"] = request.stop
+        if request.logprobs:
+            body["logprobs"] = 1 if isinstance(request.prompt, str) else True
+        if request.json_schema is not None:
+            schema = {"name": "reply", "strict": True, "schema": request.json_schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body
+
+    def _read(self, response: httpx.Response, chat: bool, logprobs: bool) -> Reply:
+        try:
+            data = response.json()
+            choice, usage = data["choices"][0], data["usage"]
+            if choice["finish_reason"] not in ("stop", "length"):
+                return Reply(error=f"the server broke off the reply: {choice['finish_reason']}")
+            values = None
+            if logprobs and chat:
+                values = [token["logprob"] for token in choice["logprobs"]["content"]]
+            elif logprobs:
+                values = choice["logprobs"]["token_logprobs"]
+            return Reply(
+                text=(choice["message"]["content"] or "") if chat else choice["text"],
+                prompt_tokens=usage["prompt_tokens"],
+                completion_tokens=usage["completion_tokens"],
+                finish_reason=choice["finish_reason"],
+                logprobs=values,
+            )
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise ClaimflowError(
+                f"{self.url} sent no completion that OpenAI's interface knows ({error!r}): "
+                f"{response.text[:80]!r}. Is llm.url right?"
+            ) from None
+
+
+def _turn(message: Message) -> dict[str, str]:
+    return {"role": message.role, "content": message.content}
+
+
+def _reason(response: httpx.Response) -> str:
+    """What the server says, on one line."""
+    try:
+        data = response.json()
+        text = str(data["error"]["message"] if "error" in data else data["message"])
+    except (ValueError, KeyError, TypeError):
+        text = response.text
+    return " ".join(text.split())[:200]

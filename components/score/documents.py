@@ -1,0 +1,58 @@
+"""What the scorers of document evidence share: pairing by id, confusion tables."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from components.records import Claim, Prediction
+from components.score.base import listed
+
+
+def note(notes: list[str], what: str, ids: Iterable[str]) -> None:
+    """Add `what (number): ids.` to `notes`, if there are any ids."""
+    found = list(ids)
+    if found:
+        notes.append(f"{what} ({len(found)}): {listed(found)}.")
+
+
+def paired(
+    predictions: list[Prediction], claims: list[Claim], missing: str, notes: list[str]
+) -> dict[str, Prediction]:
+    """The prediction for each claim id that has one; of a repeated id the first counts.
+
+    Missing, extra and repeated ids are listed in `notes`; `missing` says what the first count as.
+    """
+    ids = {claim.id for claim in claims}
+    found: dict[str, Prediction] = {}
+    extra, repeated = [], []
+    for prediction in predictions:
+        if prediction.id not in ids:
+            extra.append(prediction.id)
+        elif prediction.id in found:
+            repeated.append(prediction.id)
+        else:
+            found[prediction.id] = prediction
+    note(
+        notes, f"Claims without prediction, {missing}", (c.id for c in claims if c.id not in found)
+    )
+    note(notes, "Predictions passed over, for no gold claim", extra)
+    note(notes, "Predictions passed over, repeating an id", repeated)
+    return found
+
+
+def confusion(
+    pairs: Iterable[tuple[str | None, str | None]], labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """One row a gold label: how often each label was predicted; `other`: none of them.
+
+    pairs: (gold label, predicted label).
+    """
+    counts = collections.Counter(
+        (gold, predicted if predicted in labels else "other") for gold, predicted in pairs
+    )
+    return [
+        {"gold": gold, **{guess: counts[gold, guess] for guess in (*labels, "other")}}
+        for gold in labels
+    ]

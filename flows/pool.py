@@ -1,0 +1,209 @@
+"""Pools of evidence: the tables of the SciFact-Open paper, and making and judging a pool.
+
+    python -m flows.pool claims=FILE predictions=FILE [corpus=FILE] [to=FOLDER] [out=FILE.json]
+    python -m flows.pool task=sheets claims=FILE predictions=FILE corpus=FILE to=FOLDER
+    python -m flows.pool task=merge claims=FILE to=FOLDER gold=NEW.jsonl
+
+claims= and predictions= are claims.jsonl and the Parquet table of SciFact-Open. The tables say how
+evidence and scores change with pool depth, number of systems and without a system's own evidence,
+how systems overlap, and how far resampling moves scores; to= keeps them as CSV, out= as JSON.
+
+`sheets` pools what the systems rank highest and writes a CSV for each annotator that shows nothing
+of the systems. When they are filled in, `merge` counts agreement, adds what is evidence to the
+claims, and writes to/judgements.csv and to/discuss.csv: the documents that annotators differ on, to
+be filled in before merging again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flows.cli import entry
+
+TABLES = {
+    "properties": "Evidence (table 2a, section 3.3)",
+    "by_systems": "Pooled documents by number of systems (table 2b)",
+    "original_found": "Original evidence that pooling would have found (table 2c)",
+    "allocation": "Claims by number of documents (figures 3, 8)",
+    "scores": "Scores, mean and deviation over resamples (table 5)",
+    "jaccard": "Overlap of predicted evidence (figure 4)",
+    "pool_depth": "Pool depth (figures 5, 10, 12)",
+    "system_count": "Number of pooled systems (figures 6, 11, 13)",
+    "exclusion": "Without a system's own evidence (table 6)",
+    "studied": "Claims by pooled evidence (table 7)",
+    "studied_scores": "Well- and less-studied claims (table 11)",
+    "confusions": "Confusion (figure 9)",
+}
+NEEDS = {
+    "tables": ("claims", "predictions"),
+    "sheets": ("claims", "predictions", "corpus", "to"),
+    "merge": ("claims", "to", "gold"),
+}
+
+
+def main(config: Any) -> None:
+    """Do the task and print its tables."""
+    from components.errors import ClaimflowError, nearest
+    from components.files import write_whole
+    from components.records import BadLine, encode
+    from components.report.table import markdown
+    from flows.score import write_csv
+
+    if config.task not in NEEDS:
+        raise ClaimflowError(
+            f"No task '{config.task}'.{nearest(config.task, NEEDS)} Tasks: {', '.join(NEEDS)}."
+        )
+    for key in NEEDS[config.task]:
+        if not config[key]:
+            raise ClaimflowError(f"task={config.task} needs {key}: say {key}=…")
+    bad: list[BadLine] = []
+    run = {"tables": tables, "sheets": sheets, "merge": merge}[config.task]
+    found, notes = run(config, bad)
+    notes += [f"Skipped: {problem}" for problem in bad]
+    for name, rows in found.items():
+        if rows:
+            columns = list(dict.fromkeys(column for row in rows for column in row))
+            cells = [[cell(row.get(column)) for column in columns] for row in rows]
+            print(f"## {TABLES.get(name, name)}\n\n{markdown(columns, cells)}\n")
+    for note in notes:
+        print(f"- {note}")
+    if config.to and config.task == "tables":
+        for name, rows in found.items():
+            write_csv(Path(config.to) / f"{name}.csv", rows)
+    if config.out:
+        write_whole(Path(config.out), encode({"tables": found, "notes": notes}))
+
+
+def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
+    """All tables of a pooled collection by name, and notes."""
+    from components.datasets.gold import read_gold
+    from components.datasets.scifact import read_corpus
+    from components.pooling.study import Study
+
+    claims = read_gold(Path(config.claims))
+    original = {}
+    if config.corpus:
+        corpus = read_corpus(Path(config.corpus), config.on_error, bad)
+        original = {document.id: orig for document, orig in corpus if orig is not None}
+    study = Study(
+        claims=claims,
+        systems=systems_of(config, bad),
+        pooled=list(config.pooled) if config.pooled else None,
+        depth=config.depth,
+        step=config.step,
+        original=original,
+        well_studied=config.well_studied,
+        same_label=config.same_label,
+        without_confidence=list(config.without_confidence),
+        draws=config.draws,
+        seed=config.seed,
+    )
+    return {name: getattr(study, name)() for name in TABLES}, study.notes
+
+
+def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
+    """Make a pool and write its annotation sheets."""
+    from components.datasets.gold import read_gold
+    from components.datasets.scifact import read_corpus
+    from components.errors import ClaimflowError
+    from components.pooling.annotate import pool, write_sheets
+
+    claims, systems = read_gold(Path(config.claims)), systems_of(config, bad)
+    if config.pooled:
+        if unknown := [name for name in config.pooled if name not in systems]:
+            raise ClaimflowError(
+                f"No predictions of {', '.join(unknown)}. Systems: {', '.join(sorted(systems))}."
+            )
+        systems = {name: systems[name] for name in config.pooled}
+    pooled = pool(claims, systems, config.depth)
+    documents = (document for document, _ in read_corpus(Path(config.corpus), config.on_error, bad))
+    paths = write_sheets(
+        Path(config.to),
+        pooled,
+        claims,
+        documents,
+        config.annotators,
+        config.judgements,
+        config.seed,
+    )
+    counts = [
+        {"systems": n, "documents": sum(within(p, config.depth) == n for p in pooled)}
+        for n in range(1, len(systems) + 1)
+    ]
+    notes = [f"{len(pooled)} documents of {len(systems)} systems are to be judged."]
+    notes += [f"{path}" for path in paths]
+    return {"Pooled documents by number of systems": counts}, notes
+
+
+def within(pooled: Any, depth: int) -> int:
+    """How many systems rank a pooled document within the depth."""
+    return sum(rank <= depth for rank in pooled.ranks.values())
+
+
+def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
+    """Count agreement, and write the claims with the evidence that was found."""
+    from components.datasets.gold import read_gold
+    from components.datasets.scifact import write_open_claims
+    from components.errors import ClaimflowError
+    from components.pooling.annotate import (
+        DISCUSS,
+        agreement,
+        merged,
+        read_pool,
+        read_sheet,
+        settle,
+        write_outcomes,
+    )
+
+    to = Path(config.to)
+    claims, pooled = read_gold(Path(config.claims)), read_pool(to)
+    paths = sorted((to / "sheets").glob("*.csv"))
+    if not paths:
+        raise ClaimflowError(f"No sheets in {(to / 'sheets').absolute()}.")
+    judgements = [j for path in paths for j in read_sheet(path, pooled, config.on_error, bad)]
+    discuss = to / DISCUSS
+    discussed = read_sheet(discuss, pooled, config.on_error, bad) if discuss.is_file() else []
+    outcomes = settle(pooled, judgements, discussed)
+    write_outcomes(to, outcomes)
+    write_open_claims(Path(config.gold), merged(claims, outcomes))
+    notes = [f"{config.gold}: {len(claims)} claims with the evidence that was found."]
+    differ = sum(o.label is None and len({j.label for j in o.judgements}) > 1 for o in outcomes)
+    if differ:
+        notes.append(f"Open documents: fill in {discuss} or the sheets, and merge again.")
+    return {"Judgements": agreement(outcomes)}, notes
+
+
+def systems_of(config: Any, bad: list[Any]) -> dict[str, Any]:
+    """Predictions by system: all of a table; those of a submission under its file's name."""
+    from components.datasets.scifact import read_systems
+    from components.datasets.submission import read_submission
+    from components.errors import ClaimflowError
+
+    paths = [config.predictions] if isinstance(config.predictions, str) else config.predictions
+    found: dict[str, Any] = {}
+    for path in map(Path, paths):
+        if not path.is_file():
+            raise ClaimflowError(f"No predictions {path.absolute()}.")
+        with open(path, "rb") as file:
+            is_table = file.read(4) == b"PAR1"
+        new = (
+            read_systems(path, config.on_error, bad)
+            if is_table
+            else {path.stem: read_submission(path, config.on_error, bad)}
+        )
+        if twice := found.keys() & new.keys():
+            raise ClaimflowError(f"{path} has {', '.join(sorted(twice))} again, as a file before.")
+        found |= new
+    return found
+
+
+def cell(value: Any) -> str:
+    """A value in a printed table."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    entry(main, "pool")

@@ -1,0 +1,143 @@
+"""The engine that asks a server with OpenAI's HTTP interface, against a real HTTP server."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.cache import Cache
+from components.engines.base import Message, Request
+from components.engines.openai import OpenAiEngine
+from components.errors import ClaimflowError
+from components.step import Context
+
+
+def greedy(*prompts: str, **more: Any) -> list[Request]:
+    return [Request(prompt=prompt, **{"max_tokens": 8, **more}) for prompt in prompts]
+
+
+def kept(ctx: Context) -> int:
+    return len(list((ctx.cache.folder / "actions").glob("*/*")))
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Repeats the prompt's last word; `status` gives what some prompts get instead."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status: dict[str, int] = {}
+        self.asked: list[dict[str, Any]] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(body | {"path": self.path, "key": self.headers["Authorization"]})
+        chat = self.path.endswith("/chat/completions")
+        prompt = body["messages"][-1]["content"] if chat else body["prompt"]
+        status = self.server.status.get(prompt, 200)
+        word = prompt.split()[-1]
+        choice: dict[str, Any] = {"finish_reason": "stop"}
+        if chat:
+            choice["message"] = {"role": "assistant", "content": word}
+            choice["logprobs"] = {"content": [{"token": word, "logprob": -0.5}]}
+        else:
+            choice |= {"text": word, "logprobs": {"token_logprobs": [-0.25]}}
+        usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 1}
+        answer = {"choices": [choice], "usage": usage}
+        if status != 200:
+            answer = {"error": {"message": f"status {status}"}}
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def remote(server: Server, **more: Any) -> OpenAiEngine:
+    return OpenAiEngine(url=server.url, model="echo", **more)
+
+
+def test_a_server_is_asked_for_prompts_and_chats(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "s3cret")
+    ctx = Context(Cache(tmp_path))
+    schema = {"type": "object", "properties": {"label": {"type": "string"}}}
+    requests = [
+        *greedy(*(f"say {i}" for i in range(20)), stop=["."], logprobs=True),
+        Request(
+            prompt=[Message(role="user", content="tell me")], json_schema=schema, logprobs=True
+        ),
+    ]
+    replies = remote(server, key_variable="OTHER_KEY").generate(requests, ctx)
+    assert [reply.text for reply in replies] == [*map(str, range(20)), "me"]
+    assert replies[0].logprobs == [-0.25]
+    assert replies[20].logprobs == [-0.5]
+    assert ctx.tokens == {"prompt": 42, "completion": 21}
+    asked = {body["path"]: body for body in server.asked}
+    assert asked["/v1/completions"]["stop"] == ["."]
+    assert asked["/v1/completions"]["max_tokens"] == 8
+    assert asked["/v1/completions"]["key"] == "Bearer s3cret"
+    assert asked["/v1/chat/completions"]["response_format"]["json_schema"]["schema"] == schema
+    count = len(server.asked)
+    assert remote(server).generate(requests, ctx) == replies
+    assert len(server.asked) == count
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(429, "overloaded"), (503, "failed .503."), (401, "OPENAI_API_KEY"), (404, "no model echo")],
+)
+def test_a_server_in_trouble_loses_no_reply(
+    server: Server, tmp_path: Path, status: int, words: str
+) -> None:
+    ctx = Context(Cache(tmp_path))
+    server.status["say 2"] = status
+    engine = remote(server, parallel=1)
+    with pytest.raises(ClaimflowError, match=words):
+        engine.generate(greedy("say 0", "say 1", "say 2"), ctx)
+    assert kept(ctx) == 2
+    server.status.clear()
+    server.asked.clear()
+    replies = engine.generate(greedy("say 0", "say 1", "say 2"), ctx)
+    assert [reply.text for reply in replies] == ["0", "1", "2"]
+    assert [body["prompt"] for body in server.asked] == ["say 2"]
+
+
+def test_a_refused_request_costs_itself_alone(server: Server, tmp_path: Path) -> None:
+    ctx = Context(Cache(tmp_path))
+    server.status["say 0"] = 400
+    bad, good = remote(server).generate(greedy("say 0", "say 1"), ctx)
+    assert bad.error == "the server refused the request: status 400"
+    assert good.text == "1"
+    assert kept(ctx) == 1
+
+
+def test_no_server(tmp_path: Path) -> None:
+    with Server() as gone:
+        url = gone.url
+    engine = OpenAiEngine(url=url, model="echo")
+    assert engine.outside
+    with pytest.raises(ClaimflowError, match=r"No server answers at .* or set llm\.url"):
+        engine.generate(greedy("Hello"), Context(Cache(tmp_path)))

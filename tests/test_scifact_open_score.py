@@ -1,0 +1,323 @@
+"""The SciFact-Open scorer: worked values, average precision, bootstrap, Parquet tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from components.datasets import scifact as files
+from components.datasets.gold import read_gold
+from components.datasets.submission import read_submission
+from components.errors import ClaimflowError
+from components.records import BadLine, Claim, Finding, GoldSet, Prediction
+from components.score.base import Scores
+from components.score.bootstrap import resamples
+from components.score.scifact_open import (
+    Retrieved,
+    SciFactOpen,
+    gold_documents,
+    scifact_open,
+    statistics,
+)
+
+S, C = files.LABELS
+MEASURES = ("abstract_precision", "abstract_recall", "abstract_f1", "abstract_ap")
+
+
+def claim(id: str, provenance: str = "citation", /, **docs: str) -> Claim:
+    gold = [
+        GoldSet(label=label, items=[(doc.strip("_"), None)], provenance=provenance)
+        for doc, label in docs.items()
+    ]
+    return Claim(id=id, text="", gold=gold)
+
+
+Row = tuple[str, str, str | None, int | None, float, float]
+
+
+def says(*rows: Row) -> list[Prediction]:
+    """Predictions from rows of claim, document, label, rank, p_support, p_contradict."""
+    found: dict[str, Prediction] = {}
+    for id, doc, label, rank, support, contradict in rows:
+        prediction = found.setdefault(id, Prediction(id=id, claim="", evidence=[], label=""))
+        probabilities = {S: support, C: contradict}
+        finding = Finding(doc=doc, label=label, rank=rank, probabilities=probabilities)
+        prediction.findings.append(finding)
+    return list(found.values())
+
+
+def values(scores: Scores, suffix: str = "") -> list[float]:
+    return [scores.measures[name + suffix].value for name in MEASURES]
+
+
+GOLD = [claim("1", _10=S, _11=C), claim("2", _20=S, _21=S)]
+ROWS: list[Row] = [
+    ("1", "10", S, 1, 0.95, 0.01),
+    ("1", "12", S, 2, 0.90, 0.02),
+    ("2", "20", S, 3, 0.80, 0.05),
+    ("1", "11", S, 4, 0.70, 0.20),
+    ("2", "22", None, 5, 0.40, 0.10),
+    ("2", "21", None, 6, 0.30, 0.05),
+]
+
+
+def test_worked_values() -> None:
+    assert values(scifact_open(says(*ROWS), GOLD)) == pytest.approx(
+        [0.5, 0.5, 0.5, 0.541667], abs=5e-7
+    )
+    first = scifact_open(says(*ROWS[:3]), GOLD)
+    assert values(first) == pytest.approx([0.666667, 0.5, 0.571429, 0.416667], abs=5e-7)
+
+
+def test_nothing_predicted() -> None:
+    rows: list[Row] = [(c, d, None, rank, s, k) for c, d, _, rank, s, k in ROWS]
+    assert values(scifact_open(says(*rows), GOLD)) == pytest.approx([0, 0, 0, 0.541667], abs=5e-7)
+    official = scifact_open(says(*rows), GOLD, official=True)
+    precision, recall, f1, ap = values(official)
+    assert math.isnan(precision)
+    assert math.isnan(f1)
+    assert (recall, ap) == (0, pytest.approx(0.541667, abs=5e-7))
+    assert "The official script has no abstract_f1 here: 0 by 0." in official.notes
+
+
+def test_a_wrong_and_a_right_document_with_one_confidence() -> None:
+    gold = [claim("1", a=S, b=S)]
+    rows: list[Row] = [("1", "x", S, 1, 0.9, 0), ("1", "a", S, 2, 0.9, 0), ("1", "b", S, 3, 0.5, 0)]
+    assert values(scifact_open(says(*rows), gold))[3] == pytest.approx(0.583333, abs=5e-7)
+    by_confidence: list[Row] = [(c, d, label, None, s, k) for c, d, label, _, s, k in rows[::-1]]
+    assert values(scifact_open(says(*by_confidence), gold))[3] == pytest.approx(7 / 12)
+
+
+def test_equal_probabilities_are_support() -> None:
+    gold = [claim("1", a=S, b=C)]
+    rows: list[Row] = [("1", "a", None, 1, 0.4, 0.4), ("1", "b", None, 2, 0.3, 0.3)]
+    assert values(scifact_open(says(*rows), gold))[3] == pytest.approx(0.5)
+
+
+def test_by_provenance() -> None:
+    gold = [
+        Claim(id="1", text="", gold=claim("1", _10=S).gold + claim("1", "pooling", _11=C).gold),
+        claim("2", "pooling", _20=S, _21=S),
+    ]
+    scores = scifact_open(says(*ROWS), gold)
+    assert values(scores) == pytest.approx([0.5, 0.5, 0.5, 0.541667], abs=5e-7)
+    # 10, 12 are left: 11, 20 and 21 are evidence by pooling and set aside.
+    assert values(scores, "_citation") == pytest.approx([1 / 2, 1, 2 / 3, 1])
+    # 12, 20, 11, 22, 21 are left, in this order; 20 and 21 are right by their better label.
+    expected = [1 / 3, 1 / 3, 1 / 3, (1 / 2 + 2 / 5) / 3]
+    assert values(scores, "_pooling") == pytest.approx(expected)
+    rows = scores.tables["by_provenance"]
+    assert [(r["provenance"], r["gold"], r["predicted"], r["correct"]) for r in rows] == [
+        ("all", 4, 4, 2),
+        ("citation", 1, 2, 1),
+        ("pooling", 3, 3, 1),
+    ]
+
+
+def test_without_confidences_there_is_no_average_precision() -> None:
+    said = says(*ROWS)
+    for prediction in said:
+        for finding in prediction.findings:
+            finding.probabilities = {}
+    scores = scifact_open(said, GOLD)
+    assert "abstract_ap" not in scores.measures
+    assert scores.measures["abstract_f1"].value == 0.5
+    assert scores.notes[0].startswith("The predictions have no confidences")
+    assert "abstract_ap" not in scifact_open([], GOLD).measures
+
+
+def test_pairs_by_id_and_says_what_is_odd() -> None:
+    extra: Row = ("9", "10", S, 7, 0.2, 0.1)
+    scores = scifact_open(says(extra, *ROWS[::-1]), GOLD)
+    assert values(scores) == pytest.approx([0.5, 0.5, 0.5, 0.541667], abs=5e-7)
+    assert scores.notes == ["Predictions passed over, for no gold claim (1): 9."]
+    official = scifact_open(says(extra, *ROWS), GOLD, official=True)
+    assert values(official)[:3] == pytest.approx([0.4, 0.5, 4 / 9])
+    assert official.notes == ["Predictions for no gold claim, counted as wrong (1): 9."]
+    missing = scifact_open(says(*(row for row in ROWS if row[0] == "1")), GOLD)
+    assert values(missing)[:3] == pytest.approx([1 / 3, 1 / 4, 2 / 7])
+    assert missing.notes == ["Claims without prediction, with nothing retrieved (1): 2."]
+    with pytest.raises(ClaimflowError, match="None of the 1 gold claims has evidence"):
+        scifact_open([], [Claim(id="1", text="")])
+    with pytest.raises(ClaimflowError, match="needs predictions"):
+        SciFactOpen().score(GOLD)
+
+
+# Laws
+
+CASES = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from("abcd"), st.sampled_from([S, C])),
+        st.dictionaries(
+            st.sampled_from("abcde"),
+            st.tuples(
+                st.sampled_from([S, C, None]),
+                st.sampled_from([0.1, 0.5, 0.9]),
+                st.sampled_from([0.1, 0.5, 0.8]),
+            ),
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+).filter(lambda cases: any(truth for truth, _ in cases))
+
+
+def build(cases: list[Any]) -> tuple[list[Claim], list[Prediction]]:
+    gold = [claim(str(i), **truth) for i, (truth, _) in enumerate(cases)]
+    rows: list[Row] = [
+        (str(i), doc, label, None, support, contradict)
+        for i, (_, said) in enumerate(cases)
+        for doc, (label, support, contradict) in said.items()
+    ]
+    return gold, says(*rows)
+
+
+@given(CASES)
+def test_average_precision_agrees_with_its_definition(cases: list[Any]) -> None:
+    """At each confidence: recall and precision of all documents at or above it."""
+    found = []  # confidence, right
+    relevant = sum(len(truth) for truth, _ in cases)
+    for truth, said in cases:
+        for doc, (_, support, contradict) in said.items():
+            best = C if contradict > support else S
+            found.append((max(support, contradict), truth.get(doc) == best))
+    expected = recall = 0.0
+    for threshold in sorted({confidence for confidence, _ in found}, reverse=True):
+        above = [right for confidence, right in found if confidence >= threshold]
+        expected += (sum(above) / relevant - recall) * sum(above) / len(above)
+        recall = sum(above) / relevant
+    gold, said = build(cases)
+    scores = scifact_open(said, gold, draws=2)
+    if found:
+        assert scores.measures["abstract_ap"].value == pytest.approx(expected)
+
+
+@given(CASES, st.data())
+def test_a_weight_stands_for_as_many_copies_of_the_claim(cases: list[Any], data: Any) -> None:
+    times = data.draw(st.lists(st.integers(0, 3), min_size=len(cases), max_size=len(cases)))
+    copies = [case for case, n in zip(cases, times, strict=True) for _ in range(n)]
+    if not any(truth for truth, _ in copies):
+        return
+    gold, said = build(cases)
+    system = Retrieved(gold, said)
+    labels = {pair: found.label for pair, found in gold_documents(gold).items()}
+    weighted = {
+        name: statistic(np.array([times], dtype=np.float64))[0]
+        for name, statistic in statistics(system, labels).items()
+    }
+    gold, said = build(copies)
+    copied = scifact_open(said, gold, draws=2).measures
+    for name in copied:
+        if name in MEASURES and name in weighted:
+            assert weighted[name] == pytest.approx(copied[name].value)
+
+
+def test_bootstrap_deviations_are_those_of_the_resamples() -> None:
+    scores = scifact_open(says(*ROWS), GOLD, draws=500, seed=7)
+    row = next(r for r in scores.tables["bootstrap"] if r["measure"] == "abstract_precision")
+    # Claim 1 alone has P 1/3, claim 2 alone P 1, both .5.
+    drawn = [{2: 1 / 3, 1: 0.5, 0: 1.0}[int(w[0])] for w in resamples(2, 500, 7)]
+    assert row["mean"] == pytest.approx(np.mean(drawn))
+    assert row["sd"] == pytest.approx(np.std(drawn))
+    measure = scores.measures["abstract_precision"]
+    assert (measure.low, measure.high) == pytest.approx((1 / 3, 1))
+    assert [row["correct"] for row in scores.per_claim] == [1, 1]
+
+
+# Files
+
+
+def table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def official(model: str, rows: list[Row]) -> list[dict[str, Any]]:
+    names = ("claim_id", "doc_id", "predicted_label", "rank", "p_support", "p_contradict")
+    return [
+        {"model": model} | dict(zip(names, (int(c), int(d), label or "NEI", *rest), strict=True))
+        for c, d, label, *rest in rows
+    ]
+
+
+def test_reads_the_released_table(tmp_path: Path) -> None:
+    gold = tmp_path / "claims.jsonl"
+    gold.write_text(
+        json.dumps(
+            {
+                "id": 1,
+                "claim": "Moss helps.",
+                "evidence": {
+                    "10": {
+                        "provenance": "citation",
+                        "label": S,
+                        "sentences": [1, 4],
+                        "model_ranks": None,
+                    },
+                    "11": {
+                        "provenance": "pooling",
+                        "label": C,
+                        "sentences": [],
+                        "model_ranks": {"one": 4, "two": 260},
+                    },
+                },
+            }
+        )
+        + '\n{"id": 2, "claim": "Ferns sing.", "evidence": {}}\n'
+    )
+    claims = read_gold(gold)
+    assert claims[0].gold == [
+        GoldSet(label=S, items=[("10", 1), ("10", 4)], provenance="citation"),
+        GoldSet(label=C, items=[("11", None)], provenance="pooling", ranks={"one": 4, "two": 260}),
+    ]
+    files.write_open_claims(tmp_path / "again.jsonl", claims)
+    assert [json.loads(x) for x in (tmp_path / "again.jsonl").read_text().splitlines()] == [
+        json.loads(x) for x in gold.read_text().splitlines()
+    ]
+    path = table(tmp_path / "said.parqet", official("one", ROWS) + official("two", ROWS[:3]))
+    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Say system=NAME, one of one, two"):
+        read_submission(path)
+    with pytest.raises(ClaimflowError, match=r"has no system 'tow'\. Did you mean 'two'\?"):
+        read_submission(path, system="tow")
+    two = read_submission(path, system="two")
+    assert two == says(*ROWS[:3])
+    scores = scifact_open(read_submission(path, system="one"), claims)
+    assert values(scores)[:3] == pytest.approx([1 / 4, 1 / 2, 1 / 3])
+
+
+def test_a_bad_row_costs_itself_alone(tmp_path: Path) -> None:
+    rows = official("one", ROWS)
+    rows[1] = rows[0]  # again
+    rows[2] = rows[2] | {"predicted_label": "SUPPORTS"}
+    rows[3] = rows[3] | {"claim_id": None}
+    path = table(tmp_path / "said", rows)
+    with pytest.raises(ClaimflowError, match=r"said, line 2: one, claim 1, document 10 again"):
+        read_submission(path)
+    bad: list[BadLine] = []
+    (first, second) = read_submission(path, "skip", bad)
+    assert [(p.id, len(p.findings)) for p in (first, second)] == [("1", 1), ("2", 2)]
+    assert [b.line for b in bad] == [2, 3, 4]
+    (tmp_path / "cut").write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ClaimflowError, match="is no whole Parquet file"):
+        read_submission(tmp_path / "cut")
+
+
+def test_ranks_and_confidences_may_be_missing(tmp_path: Path) -> None:
+    rows = official("one", ROWS)
+    rows[0] |= {"p_support": None}
+    rows[1] |= {"rank": None}
+    (first, _) = read_submission(table(tmp_path / "said", rows))
+    by_doc = {f.doc: f for f in first.findings}
+    assert by_doc["10"].probabilities == {}
+    assert by_doc["12"].rank is None
+    scores = scifact_open(read_submission(tmp_path / "said"), GOLD)
+    assert "1 of 6 retrieved documents have no confidence" in scores.notes[0]
