@@ -29,7 +29,7 @@ def main(config: DictConfig) -> RunRecord:
         return sweep.point(config)
     record = run(config)
     show(record, config)
-    write_out(config.out, [record])
+    write_out(config, [record])
     return record
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from components.cache import open_cache
 from components.files import write_whole
 from components.pipeline import CaseRef, load
-from components.records import AVERITEC_LABELS, encode, read_lines, write_lines
+from components.records import AVERITEC_LABELS, Prediction, encode, read_lines, write_lines
 from components.report.compare import Point
 from components.report.table import run_table
 from components.score.base import Scores
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from flows.log import Log
     from flows.record import RunRecord
+
+
+CLAIMS = 10  # of each kind that the report of a sweep shows
 
 
 def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores, log: Log) -> None:
@@ -98,28 +101,15 @@ def show(record: RunRecord, config: DictConfig) -> None:
 
 
 def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> None:
-    """Write the comparison of a sweep's points: Markdown, CSV and a plot."""
-    import csv
-    import io
-
-    from components.report.compare import primary_of, report, table
-    from components.report.plot import sweep_plot
+    """Write the comparison of a sweep's points: Markdown, HTML, CSV and plots."""
+    from components.report import page
+    from components.report.compare import compare
 
     points = [point_of(record, Path(config.outputs) / record.id) for record in records]
-    primary = primary_of(points, config.primary)
     title = f"{log.record.name}: {len(points)} points"
-    write_whole(
-        log.folder / "report.md", report(title, points, primary, list(config.shown)).encode()
-    )
-    text = io.StringIO()
-    csv.writer(text).writerows([(c := table(points, primary, list(config.shown)))[0], *c[1]])
-    write_whole(log.folder / "sweep.csv", text.getvalue().encode())
-    sweep_plot(points, [primary, *config.shown], log.folder / "plots" / "sweep.png")
-    log.record.measures = max(
-        (r.measures for r in records if primary in r.measures),
-        key=lambda m: m[primary].value,
-        default={},
-    )
+    found = compare(title, points, config.primary, list(config.shown), seed=config.seed)
+    page.write(log.folder, found, None, CLAIMS)
+    log.record.measures = found.runs[0].measures if found.runs else {}
     for record in records:
         for stage, seconds in record.seconds.items():
             log.record.seconds[stage] = round(log.record.seconds.get(stage, 0) + seconds, 3)
@@ -130,13 +120,25 @@ def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Non
 def point_of(record: RunRecord, folder: Path) -> Point:
     """A run as the comparison wants it."""
     rows = folder / "per_claim.jsonl"
+    predictions = folder / "predictions.jsonl"
+    said = [p for _, p in read_lines(predictions, Prediction)] if predictions.exists() else []
+    compute: dict[str, float] = {}
+    trace = folder / "trace.jsonl"
+    for _, row in read_lines(trace, dict[str, Any]) if trace.exists() else ():
+        for cost in row["trace"]:
+            compute[cost["step"]] = compute.get(cost["step"], 0) + cost["seconds"]
     return Point(
         name=record.name,
         axes=record.axes,
+        source=record.id,
+        data=next((f"{d['name']} {d['split']}" for d in record.datasets), ""),
         measures=record.measures,
-        per_claim=[row for _, row in read_lines(rows, dict)] if rows.exists() else [],
-        seconds=round(sum(record.seconds.values()), 3),
-        hits=record.cache.get("hits", 0),
-        misses=record.cache.get("misses", 0),
+        per_claim=[row for _, row in read_lines(rows, dict[str, Any])] if rows.exists() else [],
+        texts={p.id: p.claim for p in said},
+        evidence={p.id: p.evidence for p in said},
+        seconds=record.seconds,
+        compute={step: round(seconds, 3) for step, seconds in compute.items()},
+        tokens=record.tokens,
+        cache=record.cache,
         error=record.error,
     )

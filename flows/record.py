@@ -19,11 +19,14 @@ import platform
 import subprocess
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.files import ROOT, write_whole
 from components.records import Record, encode
 from components.score.base import Measure
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 PACKAGES = (
     "bm25s",
@@ -57,6 +60,7 @@ class RunRecord(Record, omit_defaults=False):
 
     id: str
     name: str
+    flow: str = "flows.experiment"
     axes: dict[str, str] = {}
     choices: dict[str, str] = {}  # Hydra group to choice
     status: str = "running"  # running, finished, failed, killed
@@ -144,10 +148,11 @@ def _git(*words: str) -> str | None:
     return out.stdout.strip()
 
 
-def public(record: RunRecord) -> dict[str, Any]:
-    """What `out=FILE.json` holds for a run."""
+def public(record: RunRecord, outputs: Path) -> dict[str, Any]:
+    """What `out=FILE.json` holds for a run; its folder has the rest."""
     return {
         "name": record.name,
+        "folder": str((outputs / record.id).absolute()),
         "axes": record.axes,
         "status": record.status,
         "error": record.error,
@@ -159,7 +164,8 @@ def public(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def write_out(path: str | None, records: list[RunRecord]) -> None:
-    """Write the list of runs to `path` (`out=`); nothing when it is null."""
-    if path:
-        write_whole(Path(path), encode([public(record) for record in records]) + b"\n")
+def write_out(config: DictConfig, records: list[RunRecord]) -> None:
+    """Write the list of runs to `out=`; nothing when it is null."""
+    if config.out:
+        runs = [public(record, Path(config.outputs)) for record in records]
+        write_whole(Path(config.out), encode(runs) + b"\n")

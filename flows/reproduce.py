@@ -41,6 +41,8 @@ def main(config: DictConfig) -> None:
             raise ClaimflowError(
                 f"{config.run} is a sweep: reproduce its runs, {', '.join(old.children)}."
             )
+        if old.flow != "flows.experiment":
+            raise ClaimflowError(f"{config.run} was made by {old.flow}, not by an experiment.")
         if old.status != "finished":
             raise ClaimflowError(f"Run {config.run} was {old.status}: it has no results.")
         again = logged_config(folder, config)

@@ -19,13 +19,29 @@ from flows.cli import entry
 
 
 def main(config: Any) -> None:
-    """Read what the scorer needs, score it (or find it in the cache), print and write."""
+    """Score, print and write."""
+    from components.files import write_whole
+    from components.records import encode
+    from components.score.base import Scores
+
+    run = score(config)
+    scores = Scores(**{field: run[field] for field in Scores.__struct_fields__})
+    show(run["name"], scores)
+    if config.out:
+        del run["predictions"]
+        write_whole(Path(config.out), encode([run]))
+    if config.get("to"):
+        write_tables(Path(config.to), scores)
+
+
+def score(config: Any) -> dict[str, Any]:
+    """Read what the scorer needs and score it, or find the scores in the cache: what `out=` holds,
+    and the predictions."""
     from components.cache import open_cache
     from components.datasets.gold import read_gold
     from components.datasets.submission import read_submission
     from components.errors import ClaimflowError
-    from components.files import write_whole
-    from components.records import BadLine, encode
+    from components.records import BadLine
     from components.score.base import Scores, merged, score_once
     from components.score.retrieval import read_run
     from flows.build import build, scorer_configs
@@ -54,23 +70,18 @@ def main(config: Any) -> None:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
     done = time.perf_counter()
-    name = config.name or config.get("system") or Path(config[reads[0]]).stem
-    scores.notes += [f"Skipped: {problem}" for problem in bad]
-    show(name, scores)
-    if config.out:
-        run = {
-            "name": name,
-            "axes": {},
-            "measures": scores.measures,
-            "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
-            "cache": {"hits": hits, "misses": len(scorers) - hits},
-            "tables": scores.tables,
-            "per_claim": scores.per_claim,
-            "notes": scores.notes,
-        }
-        write_whole(Path(config.out), encode([run]))
-    if config.get("to"):
-        write_tables(Path(config.to), scores)
+    return {
+        "name": config.name or config.get("system") or Path(config[reads[0]]).stem,
+        "axes": {},
+        "measures": scores.measures,
+        "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
+        "cache": {"hits": hits, "misses": len(scorers) - hits},
+        "tables": scores.tables,
+        "per_claim": scores.per_claim,
+        "texts": {claim.id: claim.text for claim in gold if claim.text},
+        "notes": [*scores.notes, *(f"Skipped: {problem}" for problem in bad)],
+        "predictions": predictions,
+    }
 
 
 def write_tables(folder: Path, scores: Any) -> None:

@@ -109,7 +109,7 @@ class Sweep:
                 f"MLflow parent run {self.log.record.mlflow_run_id} in "
                 f"{self.config.tracking.uri} (`make dashboard`)"
             )
-        write_out(self.config.out, self.records)
+        write_out(self.config, self.records)
         failed = [record for record in self.records if record.status == "failed"]
         if failed:
             raise ClaimflowError(

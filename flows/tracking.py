@@ -295,7 +295,7 @@ def _tags(folder: Path, record: RunRecord, experiment: str) -> dict[str, str]:
     report = folder / "report.md"
     tags = {
         "git_dirty": str(record.environment.get("git_dirty")),
-        "mlflow.source.name": "flows.experiment",
+        "mlflow.source.name": record.flow,
         "mlflow.source.type": "LOCAL",
         "mlflow.source.git.commit": str(record.environment.get("git_commit")),
         "mlflow.note.content": report.read_text(encoding="utf-8") if report.exists() else "",

@@ -148,8 +148,10 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
         p.parent for p in (tmp_path / "outputs").glob("*/run.json")
         if json.loads(p.read_text())["children"]
     )  # fmt: skip
-    assert {"report.md", "sweep.csv"} <= {p.name for p in parent.iterdir()}
-    assert (parent / "plots" / "sweep.png").stat().st_size > 5_000
+    assert {"report.md", "report.html", "comparison.csv", "pairs.csv"} <= {
+        p.name for p in parent.iterdir()
+    }
+    assert (parent / "plots" / "measures.png").stat().st_size > 5_000
     again = command(*SWEEP, *places(tmp_path), "tracking=none")
     assert again.returncode == 0, again.stderr
     assert [p["cache"]["misses"] for p in runs(tmp_path)] == [0] * len(points)

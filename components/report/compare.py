@@ -1,34 +1,134 @@
-"""Runs side by side: each with its interval, and its paired difference to the best."""
+"""Runs side by side: intervals, paired tests of every pair, and how stable their order is.
+
+All figures of a comparison are over the claims that all its runs have, resampled together.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from components.records import Record
-from components.report.table import figure, heading, markdown
-from components.score.base import Measure
-from components.score.bootstrap import (
-    Difference,
-    holm,
-    mean,
-    paired_bootstrap,
-    resamples,
-)
+from components.records import Claim, Evidence, Record
+from components.report.table import HEADINGS, LOWER_IS_BETTER
+from components.score.base import Measure, listed
+from components.score.formula import formula_of, statistic, usable
+from components.score.ranks import Ranks
+
+if TYPE_CHECKING:
+    from components.score.bootstrap import SumStatistic
+
+SWAPS = 10_000  # of randomisation tests
+MOST = 6  # runs in parts of a report with one matrix or curve a run
+ALL_PAIRS = 20  # more runs than this: only the best is tested against each
 
 
 class Point(Record):
-    """A run to compare. per_claim: rows with `id` and per-claim values by measure name."""
+    """A run to compare.
+
+    per_claim: rows with `id` and per-claim values by measure name. data: data set and split, where
+    known. texts, evidence: of claims by id, where known. seconds: what its stages took; compute:
+    what its steps cost when they were computed, in seconds, whether or not the cache had them.
+    """
 
     name: str
     axes: dict[str, str] = {}
+    source: str = ""
+    data: str = ""
     measures: dict[str, Measure] = {}
     per_claim: list[dict[str, Any]] = []
-    seconds: float = 0
-    hits: int = 0
-    misses: int = 0
+    texts: dict[str, str] = {}
+    evidence: dict[str, list[Evidence]] = {}
+    seconds: dict[str, float] = {}
+    compute: dict[str, float] = {}
+    tokens: dict[str, float] = {}
+    cache: dict[str, int] = {}
     error: str | None = None
+
+
+class Pair(Record, omit_defaults=False):
+    """Two runs on one measure: `first` (the one ahead on the primary measure) less `second`.
+
+    low, high: 95 % paired bootstrap interval. p_…: two-sided, by paired bootstrap and by
+    randomisation; holm_…: the same after Holm's correction over all pairs of the measure.
+    significant: both of these are below .05. detectable: minimal detectable difference. ahead:
+    share of resamples in which `first` is the better one; ties count half.
+    """
+
+    measure: str
+    first: str
+    second: str
+    value: float
+    low: float
+    high: float
+    p_bootstrap: float
+    p_randomisation: float
+    holm_bootstrap: float
+    holm_randomisation: float
+    significant: bool
+    detectable: float
+    ahead: float
+
+    @property
+    def p(self) -> float:
+        """The larger of the two corrected p values."""
+        return max(self.holm_bootstrap, self.holm_randomisation)
+
+    @property
+    def better(self) -> bool:
+        """Whether the first run is the better one on this measure."""
+        return self.value < 0 if self.measure in LOWER_IS_BETTER else self.value > 0
+
+
+class Comparison(Record):
+    """Runs compared; see `compare`.
+
+    runs: best first on the primary measure. values: by measure and run. claims: how many claims a
+    measure is over. pairs and ranks are there for measures that can be computed from rows.
+    """
+
+    title: str
+    primary: str
+    shown: list[str]
+    runs: list[Point]
+    failed: list[Point] = []
+    values: dict[str, dict[str, Measure]] = {}
+    claims: dict[str, int] = {}
+    pairs: list[Pair] = []
+    ranks: dict[str, Ranks] = {}
+    notes: list[str] = []
+    gold: dict[str, Claim] = {}
+    draws: int = 1000
+
+    def pair(self, measure: str, one: str, other: str) -> Pair | None:
+        """The test of two runs on a measure, whichever is first in it."""
+        return next(
+            (p for p in self.pairs if p.measure == measure and {p.first, p.second} == {one, other}),
+            None,
+        )
+
+    def label(self, name: str) -> str:
+        """What a run is called in text: the values of its axes, where these tell the runs apart."""
+        short = {point.name: ", ".join(point.axes.values()) for point in self.runs}
+        apart = all(short.values()) and len(set(short.values())) == len(short)
+        return short[name] if apart else name
+
+    def few(self, pair: tuple[str, str] | None) -> list[str]:
+        """The best runs, at most MOST, the two of `pair` among them; best first."""
+        names = [point.name for point in self.runs]
+        kept = {*(pair or ()), *[n for n in names if n not in (pair or ())][: MOST - 2]}
+        return [name for name in names if name in kept]
+
+    @property
+    def tests(self) -> int:
+        """How many pairs were tested on a measure: what Holm's correction is for."""
+        return max((len(self.of(measure)) for measure in self.values), default=0)
+
+    def of(self, measure: str) -> list[Pair]:
+        """The pairs tested on a measure."""
+        return [pair for pair in self.pairs if pair.measure == measure]
 
 
 def primary_of(points: list[Point], wanted: str | None) -> str:
@@ -39,98 +139,239 @@ def primary_of(points: list[Point], wanted: str | None) -> str:
     return wanted or ""
 
 
-def differences(
-    points: list[Point], primary: str, draws: int = 1000, seed: int = 13
-) -> dict[str, Difference]:
-    """By point name, the best point less that point, on the claims that both have.
+def unlike(points: Sequence[Point]) -> str | None:
+    """Why these runs can't be paired claim by claim, in words; None when they can."""
+    points = [point for point in points if point.per_claim]
+    if not points:
+        return None
+    first, *others = points
+    rows = {str(row["id"]): row for row in first.per_claim}
+    for point in others:
+        if first.data and point.data and first.data != point.data:
+            return f"{first.name} is on {first.data}, {point.name} on {point.data}"
+        shared = [row for row in point.per_claim if str(row["id"]) in rows]
+        if not shared:
+            return f"{first.name} and {point.name} have no claim in common"
+        for row in shared:
+            labels = [rows[str(row["id"])].get("gold"), row.get("gold")]
+            if None not in labels and labels[0] != labels[1]:
+                return (
+                    f"claim {row['id']} has the gold label {labels[0]} for {first.name} and "
+                    f"{labels[1]} for {point.name}, so they were scored against different files"
+                )
+        texts = [(first.texts.get(i), point.texts.get(i)) for i in (str(r["id"]) for r in shared)]
+        other = [a for a, b in texts if a and b and a.split() != b.split()]
+        if 2 * len(other) > len(shared):  # a few may have been mended
+            return f"the claims of {first.name} and {point.name} have the same ids but other texts"
+    return None
 
-    p is of the paired bootstrap over claims, corrected after Holm for the number of comparisons.
-    The best point itself, and measures that are no mean over claims, give no entry.
+
+def compare(
+    title: str,
+    points: list[Point],
+    primary: str | None = None,
+    shown: Sequence[str] = (),
+    gold: dict[str, Claim] | None = None,
+    draws: int = 1000,
+    seed: int = 13,
+) -> Comparison:
+    """Compare runs on every measure that they have.
+
+    A measure is computed, for each run that has it, on the claims that all these runs have; runs
+    without per-claim rows keep their own figure and are not tested. Measures are tested for all
+    pairs of runs, with `draws` resamples for intervals and at least as many for tests.
     """
-    values = {
-        p.name: {row["id"]: row[primary] for row in p.per_claim if row.get(primary) is not None}
-        for p in points
-        if not p.error and primary in p.measures
-    }
-    if len(values) < 2:
-        return {}
-    best = max(
-        (p for p in points if p.name in values), key=lambda point: point.measures[primary].value
-    ).name
-    found: dict[str, Difference] = {}
-    for name in values:
-        ids = [i for i in values[best] if i in values[name]]
-        if name == best or not ids:
+    primary = primary_of(points, primary)
+    sign = -1 if primary in LOWER_IS_BETTER else 1
+    runs = [point for point in points if not point.error]
+    names = [*HEADINGS, *dict.fromkeys(m for point in runs for m in point.measures)]
+    measures = [m for m in dict.fromkeys(names) if any(m in point.measures for point in runs)]
+    found = Comparison(
+        title=title,
+        primary=primary,
+        shown=[m for m in dict.fromkeys([primary, *shown]) if m in measures],
+        runs=runs,
+        failed=[point for point in points if point.error],
+        values={m: {p.name: p.measures[m] for p in runs if m in p.measures} for m in measures},
+        draws=draws,
+        gold=gold or {},
+    )
+    reason = unlike(runs)
+    if reason:
+        found.notes.append(f"Not tested claim by claim: {reason}.")
+    else:
+        _resample(found, seed)
+    values = found.values.get(primary, {})
+    found.runs.sort(key=lambda p: -sign * values[p.name].value if p.name in values else 9e9)
+    _orient(found)
+    return found
+
+
+def _resample(found: Comparison, seed: int) -> None:
+    """Fill in values, intervals, pairs and ranks; measures on the same claims share the draws."""
+    from components.score import bootstrap
+
+    groups: dict[tuple[str, ...], dict[tuple[str, str], SumStatistic]] = {}
+    reasons: dict[str, list[str]] = {}  # what is to be said, of which measures
+    for name in found.values:
+        figures, ids = _statistics(found, name, reasons)
+        if figures:
+            group = groups.setdefault(ids, {})
+            group.update({(name, run): figure for run, figure in figures.items()})
+    found.notes += [f"{text}: {listed(names)}." for text, names in reasons.items()]
+    for ids, group in groups.items():
+        members = list(group.values())
+        pairs = _pairs(found, list(group))
+        # Enough draws that Holm's correction leaves room for p < .05.
+        draws = max(found.draws, SWAPS if pairs else 0)
+        drawn = bootstrap.drawn(members, draws, seed)
+        for (name, run), figure, values in zip(group, members, drawn, strict=True):
+            point = next(p for p in found.runs if p.name == run)
+            if len(ids) < sum(usable(row, _formula(point, name)) for row in point.per_claim):
+                low, high = bootstrap.interval(values[: found.draws])
+                found.values[name][run] = Measure(value=figure.value, low=low, high=high)
+        by_chance = bootstrap.randomisation(members, pairs, SWAPS, seed) if pairs else []
+        at = {key: i for i, key in enumerate(group)}
+        for name in dict.fromkeys(name for name, _ in group):
+            _tests(found, name, group, at, pairs, drawn, by_chance)
+            _ranks(found, name, at, drawn)
+            found.claims[name] = len(ids)
+
+
+def _formula(point: Point, name: str) -> tuple[str, ...]:
+    return formula_of(name, point.measures[name].formula)
+
+
+def _statistics(
+    found: Comparison, name: str, reasons: dict[str, list[str]]
+) -> tuple[dict[str, SumStatistic], tuple[str, ...]]:
+    """(statistic by run, ids of the claims that all of them have) of a measure."""
+
+    def because(text: str) -> None:
+        reasons.setdefault(text, []).append(name)
+
+    rows: dict[str, dict[str, dict[str, Any]]] = {}
+    formulas = {}
+    without = []
+    for point in found.runs:
+        if name not in point.measures:
             continue
-        found[name] = paired_bootstrap(
-            mean([values[best][i] for i in ids]),
-            mean([values[name][i] for i in ids]),
-            resamples(len(ids), draws, seed),
-        )
-    corrected = holm([difference.p for difference in found.values()])
-    return {
-        name: msgspec.structs.replace(difference, p=p)
-        for (name, difference), p in zip(found.items(), corrected, strict=True)
-    }
+        formula = _formula(point, name)
+        inside = {str(row["id"]): row for row in point.per_claim if usable(row, formula)}
+        if inside:
+            rows[point.name], formulas[point.name] = inside, formula
+        else:
+            without.append(point.name)
+    if without:
+        because(f"Not tested, for want of per-claim values of {listed(without)}")
+    if len(set(formulas.values())) > 1:
+        because("Not tested, because the runs compute it in different ways")
+        return {}, ()
+    if not rows:
+        return {}, ()
+    first, *others = rows.values()
+    ids = tuple(i for i in first if all(i in other for other in others))
+    if not ids:
+        because("Not tested, because no claim is in all runs")
+        return {}, ()
+    fewer = [f"{run} ({len(own)})" for run, own in rows.items() if len(own) > len(ids)]
+    if fewer:
+        because(f"Only the {len(ids)} claims that all runs have count; more have {listed(fewer)}")
+    return {run: statistic(formulas[run], [own[i] for i in ids]) for run, own in rows.items()}, ids
 
 
-def table(points: list[Point], primary: str, shown: list[str]) -> tuple[list[str], list[list[str]]]:
-    """(columns, rows) of a comparison, best first; failed points stand last with their error."""
-    apart = differences(points, primary)
-    axes = list(dict.fromkeys(axis for point in points for axis in point.axes))
-    measures = [m for m in dict.fromkeys([primary, *shown]) if any(m in p.measures for p in points)]
-    columns = [
-        *(axes or ["run"]),
-        *map(heading, measures),
-        "behind the best",
-        "p (Holm)",
-        "significant",
-        "seconds",
-        "from cache",
+def _pairs(found: Comparison, keys: list[tuple[str, str]]) -> list[tuple[int, int]]:
+    """Indexes of the pairs to test, measure by measure."""
+    pairs = []
+    best = _best(found)
+    for _, group in itertools.groupby(enumerate(keys), lambda item: item[1][0]):
+        members = list(group)
+        for (i, (_, one)), (j, (_, other)) in itertools.combinations(members, 2):
+            if len(members) <= ALL_PAIRS or best in (one, other):
+                pairs.append((i, j))
+    return pairs
+
+
+def _best(found: Comparison) -> str:
+    values = found.values.get(found.primary, {})
+    sign = -1 if found.primary in LOWER_IS_BETTER else 1
+    return max(values, key=lambda run: sign * values[run].value, default="")
+
+
+def _tests(
+    found: Comparison,
+    name: str,
+    group: dict[tuple[str, str], Any],
+    at: dict[tuple[str, str], int],
+    pairs: list[tuple[int, int]],
+    drawn: Any,
+    by_chance: list[float],
+) -> None:
+    from components.score import bootstrap
+
+    keys = list(group)
+    sign = -1 if name in LOWER_IS_BETTER else 1
+    tested = [  # level to the last bits is level
+        (keys[i][1], keys[j][1], (drawn[i] - drawn[j]).round(12), p)
+        for (i, j), p in zip(pairs, by_chance, strict=True)
+        if keys[i][0] == name
     ]
-    rows = []
-    for point in sorted(
-        points, key=lambda p: -p.measures[primary].value if primary in p.measures else 9e9
-    ):
-        start = [point.axes.get(axis, "") for axis in axes] or [point.name]
-        if point.error:
-            rows.append(
-                [
-                    *start,
-                    *["failed", *["–"] * len(measures)][: len(measures)],
-                    point.error,
-                    "–",
-                    "–",
-                    f"{point.seconds:.1f}",
-                    f"{point.hits}/{point.hits + point.misses}",
-                ]
+    differences = [
+        bootstrap.difference(group[name, one].value - group[name, other].value, apart)
+        for one, other, apart, _ in tested
+    ]
+    holm_bootstrap = bootstrap.holm([difference.p for difference in differences])
+    holm_randomisation = bootstrap.holm([p for *_, p in tested])
+    for n, (one, other, apart, p) in enumerate(tested):
+        difference = differences[n]
+        found.pairs.append(
+            Pair(
+                measure=name,
+                first=one,
+                second=other,
+                value=difference.value,
+                low=difference.low,
+                high=difference.high,
+                p_bootstrap=difference.p,
+                p_randomisation=p,
+                holm_bootstrap=holm_bootstrap[n],
+                holm_randomisation=holm_randomisation[n],
+                significant=max(holm_bootstrap[n], holm_randomisation[n]) < bootstrap.ALPHA,
+                detectable=bootstrap.detectable(group[name, one], group[name, other], apart),
+                ahead=float((sign * apart > 0).mean() + (apart == 0).mean() / 2),
             )
-            continue
-        apart_here = apart.get(point.name)
-        rows.append(
-            [
-                *start,
-                *(figure(point.measures.get(m)) for m in measures),
-                f"{apart_here.value:.3f} [{apart_here.low:.3f}, {apart_here.high:.3f}]"
-                if apart_here
-                else "best",
-                f"{apart_here.p:.3f}" if apart_here else "–",
-                ("yes" if apart_here.p < 0.05 else "no") if apart_here else "–",
-                f"{point.seconds:.1f}",
-                f"{point.hits}/{point.hits + point.misses}",
-            ]
         )
-    return columns, rows
 
 
-def report(title: str, points: list[Point], primary: str, shown: list[str]) -> str:
-    """The comparison as Markdown, with what a reader must know to read it."""
-    columns, rows = table(points, primary, shown)
-    claims = max((len(p.per_claim) for p in points), default=0)
-    return (
-        f"# {title}\n\n{markdown(columns, rows)}\n\n"
-        f"{claims} claims; intervals are 95 % bootstrap intervals over claims. A difference is "
-        f"paired (same claims) and called significant when p < .05 after Holm's correction for "
-        f"{max(len(points) - 1, 0)} comparisons. `from cache`: results taken from the cache of all "
-        "that the point needed.\n"
+def _ranks(found: Comparison, name: str, at: dict[tuple[str, str], int], drawn: Any) -> None:
+    from components.score.ranks import rank_stability
+
+    sign = -1 if name in LOWER_IS_BETTER else 1
+    runs = sorted(
+        (run for measure, run in at if measure == name),
+        key=lambda run: -sign * found.values[name][run].value,
+    )
+    if len(runs) > 1:
+        values = sign * drawn[[at[name, run] for run in runs]]
+        found.ranks[name] = rank_stability(runs, values)
+
+
+def _orient(found: Comparison) -> None:
+    """Put the run that is ahead on the primary measure first in every pair."""
+    place = {point.name: i for i, point in enumerate(found.runs)}
+    for i, pair in enumerate(found.pairs):
+        if place[pair.first] > place[pair.second]:
+            found.pairs[i] = _turned(pair)
+    found.pairs.sort(key=lambda p: (place[p.first], place[p.second]))
+
+
+def _turned(pair: Pair) -> Pair:
+    return msgspec.structs.replace(
+        pair,
+        first=pair.second,
+        second=pair.first,
+        value=-pair.value,
+        low=-pair.high,
+        high=-pair.low,
+        ahead=1 - pair.ahead,
     )

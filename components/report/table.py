@@ -33,17 +33,29 @@ HEADINGS = {
     "hungarian_meteor": "H-METEOR",
     "accuracy": "label accuracy",
     "f1_macro": "macro-F1",
+    "f1_supported": "F1 Supported",
+    "f1_refuted": "F1 Refuted",
+    "f1_not_enough_evidence": "F1 Not Enough Evidence",
+    "f1_conflicting_evidence_cherrypicking": "F1 Conflicting/Cherrypicking",
     "ndcg_at_10": "nDCG@10",
     "recall_at_10": "R@10",
     "recall_at_100": "R@100",
     "mrr": "MRR",
     "ap": "AP",
+    "ece": "ECE ↓",
+    "brier": "Brier score ↓",
 }
+LOWER_IS_BETTER = ("ece", "brier")
 
 
 def heading(measure: str) -> str:
     """How a measure is called in tables."""
     return HEADINGS.get(measure, measure)
+
+
+def short(label: str) -> str:
+    """A label as it fits into a narrow column."""
+    return label.replace("Conflicting Evidence/Cherrypicking", "Conflicting")
 
 
 def figure(measure: Measure | None) -> str:

@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 from components.errors import ClaimflowError, nearest
 from components.labels import parse_label
 from components.records import AVERITEC_LABELS, Claim, Prediction
-from components.score.base import Measure, Rankings, Scorer, Scores, listed
+from components.score.base import Rankings, Scorer, Scores, listed
 from components.score.calibration import brier
+from components.score.formula import measured
 from components.score.meteor import meteor, tokens
 
 FIRST = 10  # QAs of a prediction that count
@@ -66,20 +67,21 @@ def averitec_2024(
     prediction whose label is not one of the four. Of a repeated id the first prediction counts.
     Raises ClaimflowError when no claim has a gold label.
     """
-    from components.score import bootstrap, calibration
+    from components.score.calibration import reliability
 
     notes: list[str] = []
     claims, paired = _pair(predictions, gold, notes)
     rows = [_row(claim, paired.get(claim.id), levels) for claim in claims]
-    weights = bootstrap.resamples(len(rows), draws, seed)
-    measures: dict[str, Measure] = {}
     means = ["q", "qa", *map(_level_name, levels), "accuracy"]
-    for name in means:
-        measures[name] = bootstrap.measure(bootstrap.mean([row[name] for row in rows]), weights)
+    formulas: dict[str, list[str]] = {
+        **{name: [] for name in means},
+        "f1_macro": ["f1", *AVERITEC_LABELS],
+        **{_f1_name(label): ["f1", label] for label in AVERITEC_LABELS},
+        "ece": ["ece"],
+        "brier": [],
+    }
+    measures = measured(formulas, rows, draws, seed)
     truth, guess = [row["gold"] for row in rows], [row["predicted"] for row in rows]
-    f1 = {"f1_macro": AVERITEC_LABELS} | {_f1_name(label): (label,) for label in AVERITEC_LABELS}
-    for name, labels in f1.items():
-        measures[name] = bootstrap.measure(bootstrap.f1(truth, guess, labels), weights)
     tables = {
         "by_label": _breakdown(claims, rows, means, lambda claim: [claim.label or ""]),
         "by_type": _breakdown(claims, rows, means, lambda claim: claim.types),
@@ -89,11 +91,7 @@ def averitec_2024(
     known = [row for row in rows if "confidence" in row]
     if known:
         confidence, right = [r["confidence"] for r in known], [r["accuracy"] for r in known]
-        weights = bootstrap.resamples(len(known), draws, seed)
-        error = calibration.calibration_error(confidence, right)
-        measures["ece"] = bootstrap.measure(error, weights)
-        measures["brier"] = bootstrap.measure(bootstrap.mean([r["brier"] for r in known]), weights)
-        tables["calibration"] = calibration.reliability(confidence, right)
+        tables["calibration"] = reliability(confidence, right)
     return Scores(measures=measures, per_claim=rows, tables=tables, notes=notes)
 
 

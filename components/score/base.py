@@ -20,12 +20,14 @@ Rankings: TypeAlias = dict[str, list[tuple[str, float]]]
 class Measure(Record):
     """A figure with its 95 % bootstrap interval (claims resampled; percentile method).
 
-    low and high are None where an interval makes no sense.
+    low and high are None where an interval makes no sense. formula: how it follows from per-claim
+    rows (see components/score/formula.py); empty: as the mean of the column of its name.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
+    formula: list[str] = []
 
 
 class Scores(Record):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from components.score.bootstrap import Floats, Statistic
+from components.score.bootstrap import Floats, SumStatistic
 
 BINS = 10
 
@@ -22,18 +22,18 @@ def brier(probabilities: dict[str, float], gold: str) -> float:
     return math.fsum((probabilities.get(label, 0.0) - (label == gold)) ** 2 for label in labels)
 
 
-def calibration_error(confidence: Sequence[float], correct: Sequence[float]) -> Statistic:
+def calibration_error(confidence: Sequence[float], correct: Sequence[float]) -> SumStatistic:
     """Expected calibration error over ten equal bins: 0 to 1, lower is better (Guo et al. 2017).
 
     confidence: probability (0 to 1) of the predicted label; correct: 1 if it was right, else 0.
     """
     gap = np.asarray(correct, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
-    member = np.eye(BINS)[_bins(confidence)] * gap[:, None]
+    columns = np.column_stack([np.eye(BINS)[_bins(confidence)] * gap[:, None], np.ones(len(gap))])
 
-    def statistic(weights: Floats) -> Floats:
-        return np.asarray(np.abs(weights @ member).sum(axis=1) / weights.sum(axis=1))
+    def combine(sums: Floats) -> Floats:
+        return np.asarray(np.abs(sums[:, :-1]).sum(axis=1) / sums[:, -1])
 
-    return statistic
+    return SumStatistic(columns, combine)
 
 
 def reliability(confidence: Sequence[float], correct: Sequence[float]) -> list[dict[str, Any]]:

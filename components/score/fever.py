@@ -114,6 +114,8 @@ def fever(
         "evidence_f1": bootstrap.harmonic(precision, recall),
     }
     measures = {name: bootstrap.measure(found, weights) for name, found in statistics.items()}
+    # For comparisons, which have the rows alone.
+    measures["evidence_f1"].formula = ["harmonic", "evidence_precision", "evidence_recall"]
     if measures["evidence_precision"].value == measures["evidence_recall"].value == 0:
         notes.append(
             "Precision and recall of evidence are 0: evidence_f1 is "

@@ -14,6 +14,7 @@ from components.errors import ClaimflowError
 from components.files import write_whole
 from components.records import Case, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores, listed
+from components.score.formula import measured
 from components.urls import same_url
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
@@ -72,8 +73,6 @@ def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 1
     ranked twice the first place counts; claims without relevant documents are left out. Each of
     these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
     """
-    from components.score import bootstrap
-
     judged = [claim for claim, grades in qrels.items() if any(g > 0 for g in grades.values())]
     if not judged:
         raise ClaimflowError(
@@ -88,8 +87,6 @@ def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 1
         if len(unique) < len(docs):
             duplicates[claim] = len(docs) - len(unique)
         rows[claim] = {"id": claim, **_measures(unique, qrels[claim])}
-    weights = bootstrap.resamples(len(judged), draws, seed)
-    columns = {name: [row[name] for row in rows.values()] for name in MEASURES}
     notes = []
     for what, found in {
         "Claims left out, without relevant documents": [c for c in qrels if c not in rows],
@@ -102,10 +99,7 @@ def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 1
         if found:
             notes.append(f"{what} ({len(found)}): {listed(found)}.")
     return Scores(
-        measures={
-            name: bootstrap.measure(bootstrap.mean(column), weights)
-            for name, column in columns.items()
-        },
+        measures=measured(dict.fromkeys(MEASURES, ()), list(rows.values()), draws, seed),
         per_claim=list(rows.values()),
         notes=notes,
     )

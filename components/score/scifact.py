@@ -12,6 +12,7 @@ from components.errors import ClaimflowError, nearest
 from components.records import Claim, Finding, Prediction, Record
 from components.score.base import Rankings, Scorer, Scores
 from components.score.documents import confusion, note, paired
+from components.score.formula import measured
 
 FIRST = 3  # predicted sentences that count as an abstract's rationale
 NOT_ENOUGH = "NEI"
@@ -84,8 +85,6 @@ def scifact(
     A claim without prediction counts as one without evidence. Raises ClaimflowError when no claim
     has gold evidence.
     """
-    from components.score import bootstrap
-
     if oracle not in (None, "abstracts", "rationales"):
         raise ClaimflowError(
             f"oracle={oracle}: give null, abstracts or rationales."
@@ -123,17 +122,13 @@ def scifact(
             "The official evaluator stops here: the predictions are not those of the gold claims "
             "in the same order. Here they are paired by id."
         )
-    weights = bootstrap.resamples(len(rows), draws, seed)
-    measures = {}
-    for name, columns in MEASURES.items():
-        right, predicted_count, gold_count = ([row[c] for row in rows] for c in columns)
-        precision = bootstrap.ratio(right, predicted_count)
-        recall = bootstrap.ratio(right, gold_count)
-        measures[f"{name}_precision"] = bootstrap.measure(precision, weights)
-        measures[f"{name}_recall"] = bootstrap.measure(recall, weights)
-        measures[f"{name}_f1"] = bootstrap.measure(bootstrap.harmonic(precision, recall), weights)
+    formulas: dict[str, list[str]] = {}
+    for name, (right, said, known) in MEASURES.items():
+        formulas[f"{name}_precision"] = ["ratio", right, said]
+        formulas[f"{name}_recall"] = ["ratio", right, known]
+        formulas[f"{name}_f1"] = ["micro_f1", right, said, known]
     return Scores(
-        measures=measures,
+        measures=measured(formulas, rows, draws, seed),
         per_claim=rows,
         tables={"confusion": confusion(pairs, (*LABELS, NOT_ENOUGH))},
         notes=notes,

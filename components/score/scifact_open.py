@@ -230,7 +230,7 @@ def statistics(
     counts = system.counts(gold, aside)
     precision = bootstrap.ratio(counts["correct"], counts["predicted"])
     recall = bootstrap.ratio(counts["correct"], counts["gold"])
-    found = {
+    found: dict[str, Statistic] = {
         "abstract_precision": precision,
         "abstract_recall": recall,
         "abstract_f1": bootstrap.harmonic(precision, recall),

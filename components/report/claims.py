@@ -1,0 +1,139 @@
+"""Runs claim by claim: where two differ, whose label is right, and how sure they were."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from components.records import AVERITEC_LABELS, Record
+from components.report.compare import Comparison
+from components.score.formula import usable
+
+
+class Differing(Record):
+    """A claim on which two runs differ. right: which of the two has the right label, or does
+    better on the primary measure where there are no labels: first, second, or neither."""
+
+    id: str
+    text: str
+    gold: str | None
+    labels: tuple[str | None, str | None]
+    scores: dict[str, tuple[float, float]]
+    right: str
+
+
+def differing(found: Comparison, first: str, second: str) -> list[Differing]:
+    """The claims on which two runs give different labels (without labels: are not equally good on
+    the primary measure), those first where the primary measure is furthest apart."""
+    one, other = (_rows(found, name) for name in (first, second))
+    texts = texts_of(found)
+    columns = [m for m in found.shown if m != "accuracy"]
+    claims = []
+    for i in (i for i in one if i in other):
+        a, b = one[i], other[i]
+        scores = {
+            m: (float(a[m]), float(b[m]))
+            for m in columns
+            if a.get(m) is not None and b.get(m) is not None
+        }
+        labelled = "predicted" in a and "predicted" in b
+        better = scores.get(found.primary, (0.0, 0.0))
+        if a["predicted"] == b["predicted"] if labelled else better[0] == better[1]:
+            continue
+        if labelled:
+            hits = [row["predicted"] == row.get("gold") for row in (a, b)]
+        else:
+            hits = [better[0] > better[1], better[1] > better[0]]
+        claims.append(
+            Differing(
+                id=i,
+                text=texts.get(i, ""),
+                gold=a.get("gold"),
+                labels=(a.get("predicted"), b.get("predicted")),
+                scores=scores,
+                right="first" if hits[0] else "second" if hits[1] else "neither",
+            )
+        )
+
+    def apart(claim: Differing) -> list[float]:
+        order = [found.primary, *(m for m in claim.scores if m != found.primary)]
+        return [-abs(a - b) for m in order if m in claim.scores for a, b in [claim.scores[m]]]
+
+    return sorted(claims, key=apart)
+
+
+def agreement(found: Comparison, first: str, second: str) -> dict[str, int] | None:
+    """On how many claims both, only one, or none of two runs has the right label."""
+    one, other = (_rows(found, name) for name in (first, second))
+    pairs = [
+        (a["predicted"] == a["gold"], b["predicted"] == b["gold"])
+        for a, b in ((one[i], other[i]) for i in one if i in other)
+        if "predicted" in a and "predicted" in b and a.get("gold")
+    ]
+    names = {(True, True): "both", (True, False): "first", (False, True): "second"}
+    counts = dict.fromkeys(["both", "first", "second", "neither"], 0)
+    for pair in pairs:
+        counts[names.get(pair, "neither")] += 1
+    return counts if pairs else None
+
+
+class Confusion(Record):
+    """How often each gold label (row) was given which label (column). A prediction that is missing,
+    or of a label that the data set does not have, is `none`."""
+
+    gold: list[str]
+    predicted: list[str]
+    counts: list[list[int]]
+
+
+def confusions(found: Comparison) -> dict[str, Confusion]:
+    """Confusion matrix of each run that gives labels, on the claims that all of these have."""
+    rows = _shared(found, ("f1",))
+    every = [row for own in rows.values() for row in own]
+    said = {row[key] for row in every for key in ("gold", "predicted")}
+    gold = {row["gold"] for row in every}
+    known = AVERITEC_LABELS if gold <= {*AVERITEC_LABELS} else sorted(gold)
+    labels = [label for label in known if label in said]
+    columns = labels if said <= {*labels} else [*labels, "none"]
+    tables = {}
+    for name, own in rows.items():
+        pairs = collections.Counter(
+            (r["gold"], r["predicted"] if r["predicted"] in labels else "none") for r in own
+        )
+        inside = [label for label in labels if label in gold]
+        counts = [[pairs[label, column] for column in columns] for label in inside]
+        tables[name] = Confusion(gold=inside, predicted=columns, counts=counts)
+    return tables
+
+
+def reliabilities(found: Comparison) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the reliability diagram of each run that gives probabilities, on the claims that all
+    of these have."""
+    from components.score.calibration import reliability
+
+    return {
+        name: reliability([r["confidence"] for r in rows], [r["accuracy"] for r in rows])
+        for name, rows in _shared(found, ("ece",)).items()
+    }
+
+
+def _shared(found: Comparison, formula: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """By run, the rows that a formula can use, of the claims that all such runs have."""
+    rows = {
+        point.name: {i: r for i, r in _rows(found, point.name).items() if usable(r, formula)}
+        for point in found.runs
+    }
+    rows = {name: own for name, own in rows.items() if own}
+    ids = [i for i in next(iter(rows.values()), {}) if all(i in own for own in rows.values())]
+    return {name: [own[i] for i in ids] for name, own in rows.items() if ids}
+
+
+def _rows(found: Comparison, name: str) -> dict[str, dict[str, Any]]:
+    point = next(p for p in found.runs if p.name == name)
+    return {str(row["id"]): row for row in point.per_claim}
+
+
+def texts_of(found: Comparison) -> dict[str, str]:
+    """The text of each claim by id: of the gold file where there is one, else as the runs say."""
+    texts = {i: text for point in reversed(found.runs) for i, text in point.texts.items() if text}
+    return texts | {i: claim.text for i, claim in found.gold.items() if claim.text}

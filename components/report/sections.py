@@ -1,0 +1,425 @@
+"""The content of a comparison's report: findings in words, tables, and which plots and claims."""
+
+from __future__ import annotations
+
+from components.records import Record
+from components.report import claims as by_claim
+from components.report.claims import Differing
+from components.report.compare import ALL_PAIRS, SWAPS, Comparison, Pair, Point
+from components.report.table import figure, heading
+
+MATRIX = 10  # more runs than this: pairs stand in pairs.csv alone
+KINDS = {
+    "first": "Only {0} right",
+    "second": "Only {1} right",
+    "neither": "Both wrong, differently",
+}
+
+
+class Table(Record):
+    """A table. marks: for each row how dark its cells are (0 to 1), where they are shaded."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    caption: str = ""
+    words: int = 1  # columns of words, on the left
+    marks: list[list[float]] = []
+
+
+class Section(Record):
+    """A part of the report. fold: the tables say what the plot shows, so the page folds them."""
+
+    title: str
+    text: list[str] = []
+    plot: str = ""  # name of a figure
+    caption: str = ""
+    tables: list[Table] = []
+    fold: bool = False
+    claims: list[tuple[str, list[Differing]]] = []  # kind, claims
+
+
+def two_of(found: Comparison, wanted: tuple[str, str] | None) -> tuple[str, str] | None:
+    """The two runs to look at closely, the better one first: those wanted, else the best two."""
+    names = [point.name for point in found.runs if not wanted or point.name in wanted]
+    return (names[0], names[1]) if len(names) > 1 else None
+
+
+def sections(
+    found: Comparison, pair: tuple[str, str] | None, claims: int, plots: set[str]
+) -> list[Section]:
+    """The content of the report."""
+    parts = [
+        Section(title="Finding", text=finding(found)),
+        Section(
+            title="Runs",
+            tables=[leaderboard(found)],
+            plot="measures",
+            caption="Values with 95 % intervals; the best run of each measure in orange.",
+        ),
+    ]
+    if pair:
+        counts = by_claim.agreement(found, *pair)
+        optional = [
+            _measures(found, *pair) if any(found.pair(m, *pair) for m in found.values) else None,
+            _ranks(found) if found.primary in found.ranks else None,
+            _labels(found, pair, counts) if counts else None,
+            _calibration(found, pair),
+            _cost(found),
+            Section(title="How to read this", text=_reading(found)),
+            Section(title="Notes", text=found.notes) if found.notes else None,
+            _claims(found, pair, claims),
+        ]
+        parts += [part for part in optional if part]
+    for part in parts:
+        if part.plot not in plots:
+            part.plot = part.caption = ""
+            part.fold = False
+    return parts
+
+
+# Words
+
+
+def finding(found: Comparison) -> list[str]:
+    """What the comparison says on the primary measure, in a few sentences."""
+    runs = [point for point in found.runs if point.name in found.values.get(found.primary, {})]
+    if len(runs) < 2:
+        return ["No two runs have a measure in common: nothing is compared."]
+    name, values = heading(found.primary), found.values[found.primary]
+    pair = found.pair(found.primary, runs[0].name, runs[1].name)
+    best, second = (found.label(point.name) for point in runs[:2])
+    one, other = (values[point.name].value for point in runs[:2])
+    if not pair:
+        return [
+            f"**{best}** has the best {name}, {one:.3f} against {other:.3f} of **{second}**; "
+            "whether that could be chance was not tested (see the notes)."
+        ]
+    n = found.claims[found.primary]
+    start = f"{one:.3f} against {other:.3f}, a difference of"
+    tests = (
+        f"p {p_text(pair.p_bootstrap)} by paired bootstrap, {p_text(pair.p_randomisation)} by "
+        "randomisation" + (f", {p_text(pair.p)} after Holm's correction" if found.tests > 1 else "")
+    )
+    if not pair.value:
+        return [f"**{best} and {second} are level** on {name}: {one:.3f} each, over {n} claims."]
+    lines = [
+        f"**{best} is ahead of {second}** on {name}: {start} {_difference(pair)} over {n} claims. "
+        f"The difference is **{'significant' if pair.significant else 'not significant'}** "
+        f"({tests}); {best} is ahead in {_percent(pair.ahead)} of resamples."
+    ]
+    power = (
+        f"On these {n} claims, a single test would find a true difference of "
+        f"{pair.detectable:.3f} between the two four times out of five."
+    )
+    if not pair.significant and len(runs) == 2:
+        needed = n * (pair.detectable / pair.value) ** 2
+        power += f" To find one as small as that seen here takes about {needed:,.0f} claims."
+    lines.append(power)
+    if len(runs) == 2:
+        others = [p for p in found.pairs if p.measure != found.primary]
+        won = [heading(p.measure) for p in others if p.significant and p.better]
+        lost = [heading(p.measure) for p in others if p.significant and not p.better]
+        even = len(others) - len(won) - len(lost)
+        if others:
+            lines.append(
+                f"Of the {len(others)} other measures, {best} is significantly better on "
+                f"{len(won)}, worse on {len(lost)}{_names(lost)}; on {even} the two can't be told "
+                "apart."
+            )
+    else:
+        tested = [p for p in found.of(found.primary) if p.first == pair.first]
+        even_with = [found.label(p.second) for p in tested if not p.significant]
+        lines.append(
+            f"{best} is significantly better than {len(tested) - len(even_with) or 'none'} of the "
+            f"other {len(tested)} runs"
+            + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
+        )
+    return lines
+
+
+def _names(names: list[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _reading(found: Comparison) -> list[str]:
+    tests = max(found.tests, 1)
+    every = len(found.runs) <= ALL_PAIRS
+    return [
+        f"**Intervals** are 95 % percentile bootstrap intervals: the claims are drawn again with "
+        f"replacement, {found.draws:,} times. All runs share the draws. **Differences** are paired "
+        f"(same claims), with {max(SWAPS, found.draws):,} draws.",
+        f"**p** is two-sided, of the paired bootstrap and of a randomisation test ({SWAPS:,} "
+        "random swaps of each claim's two outcomes; all of them where there are no more). Both are "
+        f"corrected after Holm for {tests} {'pair' if tests == 1 else 'pairs'} of runs"
+        f"{'' if every else ' (the best against each)'}; **significant** means that both are below "
+        ".05. They are not corrected for the number of measures: choose the one that decides "
+        "before looking.",
+        "**Detectable** is the minimal detectable difference: the smallest true difference that a "
+        "two-sided test at .05 finds with power .8 on this many claims, 2.80 standard errors of "
+        "the paired difference (its standard deviation over claims by the root of their number; "
+        "for figures that are no mean, such as F1, its standard deviation over resamples). **Ahead "
+        "in**: share of resamples in which the first run is ahead; ties count half.",
+    ]
+
+
+# Tables
+
+
+def leaderboard(found: Comparison) -> Table:
+    """The runs, best first, with the shown measures, and how far each is behind the best; failed
+    ones stand last with their error."""
+    axes = _axes(found)
+    best = found.runs[0].name if found.runs else ""
+    timed = _timed(found)
+    columns = [
+        *(axes or ["run"]),
+        *map(heading, found.shown),
+        "behind the best",
+        "p (Holm)",
+        "significant",
+        *(("seconds", "from cache") if timed else ()),
+    ]
+    rows = []
+    for point in [*found.runs, *found.failed]:
+        start = [point.axes.get(axis, "") for axis in axes] or [point.name]
+        pair = found.pair(found.primary, best, point.name)
+        if point.error:
+            figures = ["failed", *["–"] * len(found.shown)][: len(found.shown)]
+            apart = [point.error, "–", "–"]
+        else:
+            figures = [figure(found.values[m].get(point.name)) for m in found.shown]
+            apart = ["best" if point.name == best else "–", "–", "–"]
+        if pair:
+            sign = "yes" if pair.significant else "no"
+            apart = [_difference(pair), p_text(pair.p), sign]
+        spent = [f"{sum(point.seconds.values()):.1f}", _from_cache(point)] if timed else []
+        rows.append([*start, *figures, *apart, *spent])
+    return Table(columns=columns, rows=rows, words=len(axes) or 1)
+
+
+def _timed(found: Comparison) -> bool:
+    """Whether a run is one of a pipeline; of a file of predictions only the scoring took time."""
+    return any(point.compute for point in [*found.runs, *found.failed])
+
+
+def _from_cache(point: Point) -> str:
+    return f"{point.cache.get('hits', 0)}/{sum(point.cache.values())}"
+
+
+def _axes(found: Comparison) -> list[str]:
+    points = [*found.runs, *found.failed]
+    axes = list(dict.fromkeys(axis for point in points for axis in point.axes))
+    values = [tuple(point.axes.get(axis) for axis in axes) for point in points]
+    whole = all(point.axes for point in points) and len(set(values)) == len(points)
+    return axes if whole else []
+
+
+def _measures(found: Comparison, first: str, second: str) -> Section:
+    one, other = found.label(first), found.label(second)
+    columns = [
+        *("measure", one, other, "difference", "p bootstrap", "p randomisation"),
+        *("significant", "detectable", "ahead in"),
+    ]
+    rows = [
+        [
+            heading(name),
+            figure(found.values[name][first]),
+            figure(found.values[name][second]),
+            _difference(pair),
+            p_text(pair.holm_bootstrap),
+            p_text(pair.holm_randomisation),
+            "yes" if pair.significant else "no",
+            f"{pair.detectable:.3f}" if pair.detectable else "–",
+            _percent(pair.ahead),
+        ]
+        for name in found.values
+        if (pair := found.pair(name, first, second))
+    ]
+    tables = [Table(columns=columns, rows=rows)]
+    if 2 < len(found.runs) <= MATRIX:
+        tables.append(_matrix(found))
+    return Section(
+        title=f"{one} against {other}",
+        tables=tables,
+        plot="differences",
+        caption=f"{one} less {other}, with 95 % intervals. Filled: significant; orange where "
+        f"{one} is better, blue where {other} is. Bars: differences too small to be detected "
+        "reliably on these claims.",
+    )
+
+
+def _matrix(found: Comparison) -> Table:
+    names = [point.name for point in found.runs]
+    short = [found.label(name) for name in names]
+    rows, marks = [], []
+    for one, label in zip(names, short, strict=True):
+        cells, shade = [label], [0.0]
+        for other in names:
+            pair = found.pair(found.primary, one, other)
+            value = (pair.value if pair.first == one else -pair.value) if pair else 0
+            cells.append(f"{value:+.3f} (p {p_text(pair.p)})" if pair else "–")
+            shade.append(0.35 if pair and pair.significant else 0.0)
+        rows.append(cells)
+        marks.append(shade)
+    return Table(
+        columns=["row less column", *short],
+        rows=rows,
+        marks=marks,
+        caption=f"{heading(found.primary)}, every pair: difference, and the larger of the two "
+        "corrected p values; significant ones shaded.",
+    )
+
+
+def _ranks(found: Comparison) -> Section:
+    ranks = found.ranks[found.primary]
+    count = len(ranks.systems)
+    shown = min(count, MATRIX)
+    columns = ["run", *(f"rank {n}" for n in range(1, shown + 1)), "overtaken by the next in"]
+    rows, marks = [], []
+    for i, (name, chances) in enumerate(zip(ranks.systems, ranks.chances, strict=True)):
+        swap = _percent(ranks.swaps[i]) if i < count - 1 else "–"
+        rows.append([found.label(name), *map(_percent, chances[:shown]), swap])
+        marks.append([0.0, *chances[:shown], 0.0])
+    return Section(
+        title="Rank stability",
+        text=[
+            f"Under resampling of the claims the order on {heading(found.primary)} changes in "
+            f"**{_percent(ranks.order_changes)}** of draws."
+        ],
+        tables=[
+            Table(
+                columns=columns,
+                rows=rows,
+                marks=marks,
+                caption="Probability of each rank, and how often the next run in the table is "
+                "ahead instead.",
+            )
+        ],
+    )
+
+
+def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) -> Section:
+    first, second = map(found.label, pair)
+    total = sum(counts.values())
+    tables = []
+    matrices = by_claim.confusions(found)
+    for name in (name for name in found.few(pair) if name in matrices):
+        matrix = matrices[name]
+        rows = [
+            [gold, *map(str, row), str(sum(row))]
+            for gold, row in zip(matrix.gold, matrix.counts, strict=True)
+        ]
+        marks = [[0.0, *(c / max(sum(row), 1) for c in row), 0.0] for row in matrix.counts]
+        tables.append(
+            Table(
+                columns=["gold \\ predicted", *matrix.predicted, "claims"],
+                rows=rows,
+                marks=marks,
+                caption=found.label(name),
+            )
+        )
+    return Section(
+        title="Labels",
+        text=[
+            f"Right label: both on {counts['both']} of {total} claims, only **{first}** on "
+            f"{counts['first']}, only **{second}** on {counts['second']}, neither on "
+            f"{counts['neither']}."
+        ],
+        tables=tables,
+        plot="confusion",
+        fold=True,
+        caption="Claims by gold label (row) and predicted label (column); shade: share of the row.",
+    )
+
+
+def _calibration(found: Comparison, pair: tuple[str, str]) -> Section | None:
+    bins = by_claim.reliabilities(found)
+    rows = [
+        [
+            found.label(name),
+            bin_["bin"],
+            str(bin_["claims"]),
+            f"{bin_['confidence']:.3f}",
+            f"{bin_['accuracy']:.3f}",
+        ]
+        for name in found.few(pair)
+        for bin_ in bins.get(name, [])
+    ]
+    if not rows:
+        return None
+    return Section(
+        title="Calibration",
+        tables=[
+            Table(columns=["run", "bin", "claims", "confidence", "accuracy"], rows=rows, words=2)
+        ],
+        plot="calibration",
+        fold=True,
+        caption="On the dashed line a run is right as often as its probabilities say; above it is "
+        "too careful, below too sure. Dots grow with the number of claims.",
+    )
+
+
+def _claims(found: Comparison, pair: tuple[str, str], most: int) -> Section | None:
+    claims = by_claim.differing(found, *pair)
+    if not claims:
+        return None
+    groups = []
+    for kind, title in KINDS.items():
+        inside = [claim for claim in claims if claim.right == kind]
+        if inside:
+            groups.append(
+                (f"{title.format(*map(found.label, pair))} ({len(inside)})", inside[:most])
+            )
+    what = "give different labels" if claims[0].labels != (None, None) else "are not equally good"
+    return Section(
+        title="Claim by claim",
+        text=[
+            f"The two {what} on {len(claims)} claims. Those furthest apart on "
+            f"{heading(found.primary)} come first; claims.csv has all claims of all runs."
+        ],
+        claims=groups,
+    )
+
+
+def _cost(found: Comparison) -> Section:
+    if not _timed(found):
+        text = "Not known: files of predictions say nothing of what they cost to make."
+        return Section(title="Cost", text=[text])
+    columns = [
+        *("run", "seconds of this run", "from cache", "seconds to compute"),
+        *("prompt tokens", "completion tokens"),
+    ]
+    rows = []
+    for point in found.runs:
+        claims = max(len(point.per_claim), 1)
+        compute = sum(point.compute.values())
+        tokens = [point.tokens.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion")]
+        rows.append(
+            [
+                found.label(point.name),
+                f"{sum(point.seconds.values()):.1f}",
+                _from_cache(point),
+                f"{compute:.1f} ({compute / claims:.3f} a claim)" if compute else "–",
+                *(f"{n:,.0f}" if n else "–" for n in tokens),
+            ]
+        )
+    text = (
+        "Seconds to compute are those of the pipeline's steps when they were computed, whether or "
+        "not the cache had them; tokens likewise."
+    )
+    return Section(title="Cost", text=[text], tables=[Table(columns=columns, rows=rows)])
+
+
+def p_text(p: float) -> str:
+    """A p value as papers print it."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _difference(pair: Pair) -> str:
+    return f"{pair.value:.3f} [{pair.low:.3f}, {pair.high:.3f}]"
+
+
+def _percent(share: float) -> str:
+    if 0 < share < 0.001 or 0.999 < share < 1:
+        return "< 0.1 %" if share < 0.5 else "> 99.9 %"
+    return f"{100 * share:.1f} %".replace(".0 %", " %")

@@ -1,0 +1,363 @@
+"""Comparing runs: tests of every pair, rank stability, claims, the report in all its forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.records import AVERITEC_LABELS, Evidence
+from components.report import page
+from components.report.claims import agreement, confusions, differing, reliabilities
+from components.report.compare import ALL_PAIRS, Comparison, Point, compare
+from components.report.sections import finding
+from components.score.base import Measure
+from components.score.formula import measured
+from components.score.ranks import rank_stability
+
+FORMULAS: dict[str, list[str]] = {
+    "qa": [],
+    "accuracy": [],
+    "f1_macro": ["f1", *AVERITEC_LABELS],
+    "ece": ["ece"],
+    "micro": ["ratio", "hits", "of"],
+}
+
+
+def point(name: str, rows: list[dict[str, Any]], **more: Any) -> Point:
+    """A run as a scorer would give it."""
+    texts = {str(row["id"]): f"Claim <{row['id']}>." for row in rows}
+    return Point(
+        name=name, per_claim=rows, texts=texts, measures=measured(FORMULAS, rows, 200, 13), **more
+    )
+
+
+def made(name: str, skill: float, claims: int = 60, seed: int = 0, **more: Any) -> Point:
+    """A run that is right with probability `skill`."""
+    gold = [random.Random(i).choice(AVERITEC_LABELS) for i in range(claims)]
+    chance = random.Random(f"{name} {seed}")
+    rows = []
+    for i, label in enumerate(gold):
+        guess = label if chance.random() < skill else chance.choice(AVERITEC_LABELS)
+        rows.append(
+            {
+                "id": str(i),
+                "gold": label,
+                "predicted": guess,
+                "accuracy": float(guess == label),
+                "qa": skill / 2 + chance.random() / 2,
+                "confidence": chance.random(),
+                "hits": chance.randint(0, 2),
+                "of": 2,
+            }
+        )
+    return point(name, rows, **more)
+
+
+def test_a_comparison_says_what_a_test_by_hand_says() -> None:
+    """Four claims: differences 1, 1, 1, 0 of accuracy; of 16 swaps 4 reach a mean of .75."""
+    rows = [{"id": i, "accuracy": float(i > 0)} for i in range(4)]
+    other = [{"id": i, "accuracy": 0.0} for i in range(4)]
+    found = compare("t", [point("b", other), point("a", rows)], "accuracy")
+    assert [p.name for p in found.runs] == ["a", "b"]
+    (pair,) = found.pairs
+    assert (pair.first, pair.second, pair.value) == ("a", "b", 0.75)
+    assert pair.p_randomisation == pair.holm_randomisation == 4 / 16
+    assert pair.detectable == pytest.approx(2.801585 * 0.5 / 2, abs=1e-6)
+    # Behind in no resample; level in those of the first claim alone, one of 256.
+    assert pair.ahead == pytest.approx(1 - 1 / 512, abs=0.001)
+    assert not pair.significant
+
+
+def test_holm_goes_over_the_pairs_of_a_measure() -> None:
+    found = compare("t", [made(n, s) for n, s in (("a", 0.9), ("b", 0.5), ("c", 0.5))], "accuracy")
+    for measure in FORMULAS:
+        pairs = found.of(measure)
+        assert len(pairs) == found.tests == 3
+        least = min(pairs, key=lambda p: p.p_randomisation)
+        assert least.holm_randomisation == pytest.approx(min(1, 3 * least.p_randomisation))
+        assert all(p.holm_bootstrap >= p.p_bootstrap for p in pairs)
+    assert found.runs[0].name == "a"
+    assert all(p.significant == (max(p.holm_bootstrap, p.holm_randomisation) < 0.05)
+               for p in found.pairs)  # fmt: skip
+
+
+def test_figures_are_those_of_the_scorer_where_all_claims_are_shared() -> None:
+    runs = [made("a", 0.8), made("b", 0.4)]
+    found = compare("t", runs, "qa", draws=200)
+    for run in runs:
+        assert {m: v[run.name] for m, v in found.values.items()} == run.measures
+
+
+def test_runs_are_compared_on_the_claims_that_all_have() -> None:
+    short = made("short", 0.6, claims=20)
+    long = made("long", 0.6, claims=60)
+    found = compare("t", [short, long], "accuracy", draws=200)
+    assert set(found.claims.values()) == {20}
+    again = measured(FORMULAS, long.per_claim[:20], 200, 13)
+    for name, measure in again.items():
+        assert found.values[name]["long"].value == measure.value
+        assert found.values[name]["long"].low == measure.low
+    assert any(note.startswith("Only the 20 claims") for note in found.notes)
+
+
+def test_calibration_and_confusion_are_on_shared_claims_too() -> None:
+    short, long = made("short", 0.6, claims=20), made("long", 0.6, claims=60)
+    found = compare("t", [short, long], "accuracy", draws=50)
+    assert {sum(map(sum, m.counts)) for m in confusions(found).values()} == {20}
+    bins = reliabilities(found)["long"]
+    assert sum(row["claims"] for row in bins) == 20
+    gap = sum(row["claims"] * abs(row["accuracy"] - row["confidence"]) for row in bins) / 20
+    assert gap == pytest.approx(found.values["ece"]["long"].value)
+
+
+def test_lower_is_better_where_it_is() -> None:
+    rows = [made("x", 1.0).per_claim for _ in range(2)]
+    sure, unsure = ([{**row, "confidence": c} for row in rows[0]] for c in (0.95, 0.55))
+    found = compare("t", [point("unsure", unsure), point("sure", sure)], "ece")
+    assert [p.name for p in found.runs] == ["sure", "unsure"]
+    pair = found.pair("ece", "sure", "unsure")
+    assert pair
+    assert pair.value == pytest.approx(-0.4)
+    assert pair.better
+    assert pair.ahead == 1
+    assert found.ranks["ece"].systems == ["sure", "unsure"]
+
+
+@given(st.permutations(range(4)))
+@settings(deadline=None, max_examples=4)
+def test_the_order_of_runs_does_not_matter(order: list[int]) -> None:
+    runs = [made(f"run {n}", 0.3 + n / 6, claims=25) for n in range(4)]
+    found = compare("t", [runs[n] for n in order], "qa", draws=100)
+    straight = compare("t", runs, "qa", draws=100)
+    assert [p.name for p in found.runs] == [p.name for p in straight.runs]
+    key = ("measure", "first", "second")
+    both = [{tuple(getattr(p, k) for k in key): p for p in c.pairs} for c in (found, straight)]
+    assert both[0].keys() == both[1].keys()
+    for name, pair in both[0].items():
+        assert pair.p_randomisation == both[1][name].p_randomisation
+        assert pair.p_bootstrap == both[1][name].p_bootstrap
+        assert pair.value == pytest.approx(both[1][name].value)
+        assert pair.detectable == pytest.approx(both[1][name].detectable)
+
+
+@given(st.integers(0, 50), st.integers(1, 40))
+@settings(deadline=None, max_examples=15)
+def test_a_run_compared_with_itself(seed: int, claims: int) -> None:
+    run = made("a", 0.5, claims, seed)
+    twin = made("a", 0.5, claims, seed)
+    twin.name = "b"
+    found = compare("t", [run, twin], "qa", draws=50)
+    for pair in found.pairs:
+        assert (pair.value, pair.low, pair.high, pair.detectable) == (0, 0, 0, 0)
+        assert pair.p_bootstrap == pair.p_randomisation == 1
+        assert pair.ahead == 0.5
+        assert not pair.significant
+    assert not differing(found, "a", "b")
+    assert finding(found)[0].startswith("**a and b are level**")
+
+
+def test_many_runs_are_tested_against_the_best_alone() -> None:
+    runs = [made(f"run {n}", n / 30, claims=15) for n in range(ALL_PAIRS + 2)]
+    found = compare("t", runs, "accuracy", draws=50)
+    assert len(found.of("accuracy")) == ALL_PAIRS + 1
+    assert {p.first for p in found.of("accuracy")} == {found.runs[0].name}
+
+
+def test_what_cannot_be_tested_is_said() -> None:
+    a, b = made("a", 0.5), made("b", 0.6)
+    b.measures["qa"] = Measure(value=0.9, formula=["ratio", "hits", "of"])
+    b.measures["q"] = Measure(value=0.9)
+    a.measures["q"] = Measure(value=0.8)
+    found = compare("t", [a, b], "q", draws=50)
+    assert found.values["q"]["b"].value == 0.9
+    assert not found.of("q")
+    assert not found.of("qa")
+    assert found.of("accuracy")
+    assert "Not tested, for want of per-claim values of a, b: q." in found.notes
+    assert "Not tested, because the runs compute it in different ways: qa." in found.notes
+    assert "was not tested" in finding(found)[0]
+
+
+def test_runs_on_other_data_are_not_paired() -> None:
+    other = made("other", 0.5)
+    other.per_claim = [{**row, "id": f"x{row['id']}"} for row in other.per_claim]
+    relabelled = made("relabelled", 0.5)
+    relabelled.per_claim = [{**row, "gold": "Refuted"} for row in relabelled.per_claim]
+    retold = made("retold", 0.5)
+    retold.texts = {i: f"Another {text}" for i, text in retold.texts.items()}
+    for run, reason in (
+        (other, "a and other have no claim in common"),
+        (made("b", 0.5, data="fever dev"), "a is on averitec dev, b on fever dev"),
+        (relabelled, "has the gold label"),
+        (retold, "the claims of a and retold have the same ids but other texts"),
+    ):
+        found = compare("t", [made("a", 0.5, data="averitec dev"), run], draws=50)
+        assert not found.pairs
+        assert reason in found.notes[0]
+
+
+# Rank stability
+
+
+def test_rank_stability_by_hand() -> None:
+    """Four draws: in order; the last two changed; the first two level; all turned round."""
+    drawn = np.array([[3, 3, 2, 1], [2, 1, 2, 2], [1, 2, 1, 3]], dtype=float)
+    found = rank_stability(["a", "b", "c"], drawn)
+    assert found.chances == [
+        [2.5 / 4, 0.5 / 4, 1 / 4],
+        [0.5 / 4, 2.5 / 4, 1 / 4],
+        [1 / 4, 1 / 4, 2 / 4],
+    ]
+    assert found.swaps == [1.5 / 4, 2 / 4]  # b ahead of a in one draw, level in one; c of b in two
+    assert found.order_changes == 2 / 4
+
+
+def test_rank_stability_of_runs_that_resampling_can_turn_round() -> None:
+    """a beats b on one claim of two, b beats a on none: they are level in a quarter of draws."""
+    a = point("a", [{"id": 0, "accuracy": 1.0}, {"id": 1, "accuracy": 1.0}])
+    b = point("b", [{"id": 0, "accuracy": 0.0}, {"id": 1, "accuracy": 1.0}])
+    ranks = compare("t", [a, b], "accuracy").ranks["accuracy"]
+    assert ranks.order_changes == 0
+    assert ranks.swaps[0] == pytest.approx(1 / 8, abs=0.01)
+    assert ranks.chances[0][0] == pytest.approx(7 / 8, abs=0.01)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=5),
+)
+def test_ranks_are_a_distribution(drawn: list[list[int]]) -> None:
+    found = rank_stability([str(i) for i in range(len(drawn))], np.array(drawn, dtype=float))
+    for sums in (np.sum(found.chances, axis=0), np.sum(found.chances, axis=1)):
+        assert sums == pytest.approx(np.ones(len(drawn)))
+    assert all(0 <= swap <= 1 for swap in [*found.swaps, found.order_changes])
+
+
+# Claims
+
+
+def test_claims_on_which_two_differ() -> None:
+    def rows(guesses: str, scores: list[float]) -> list[dict[str, Any]]:
+        return [
+            {"id": str(i), "gold": "Refuted", "predicted": names[g], "qa": qa,
+             "accuracy": float(g == "R")}
+            for i, (g, qa) in enumerate(zip(guesses, scores, strict=True))
+        ]  # fmt: skip
+
+    names = {"R": "Refuted", "S": "Supported", "N": "Not Enough Evidence", "-": None}
+    a = point("a", rows("RRSSR", [0.5, 0.6, 0.1, 0.2, 0.9]))
+    b = point("b", rows("RSRN-", [0.1, 0.5, 0.4, 0.2, 0.0]))
+    found = compare("t", [a, b], "qa", ["accuracy"], draws=50)
+    claims = differing(found, "a", "b")
+    assert [(c.id, c.right) for c in claims] == [
+        ("4", "first"), ("2", "second"), ("1", "first"), ("3", "neither"),
+    ]  # fmt: skip
+    assert claims[1].labels == ("Supported", "Refuted")
+    assert claims[1].scores == {"qa": (0.1, 0.4)}
+    assert claims[1].text == "Claim <2>."
+    assert agreement(found, "a", "b") == {"both": 1, "first": 2, "second": 1, "neither": 1}
+    matrix = confusions(found)["b"]
+    assert matrix.gold == ["Refuted"]
+    assert matrix.predicted == ["Supported", "Refuted", "Not Enough Evidence", "none"]
+    assert matrix.counts == [[1, 2, 1, 1]]
+
+
+def test_without_labels_claims_differ_by_the_primary_measure() -> None:
+    a = point("a", [{"id": i, "qa": v} for i, v in enumerate([0.1, 0.5, 0.9])])
+    b = point("b", [{"id": i, "qa": v} for i, v in enumerate([0.3, 0.5, 0.2])])
+    found = compare("t", [a, b], "qa", draws=50)
+    assert [(c.id, c.right) for c in differing(found, "a", "b")] == [
+        ("2", "first"),
+        ("0", "second"),
+    ]
+    assert agreement(found, "a", "b") is None
+    assert confusions(found) == {}
+
+
+# The report
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison]:
+    folder = tmp_path_factory.mktemp("report")
+    runs = [made("a & b", 0.9, compute={"verdict": 3.0}, tokens={"prompt_tokens": 1200.0}),
+            made("plain", 0.5), made("<i>", 0.3)]  # fmt: skip
+    said = [Evidence(question="Who?", answer="<b>Nobody</b>")]
+    runs[0].evidence = dict.fromkeys(map(str, range(60)), said)
+    runs.append(Point(name="broken", error="no memory"))
+    found = compare("A <title>", runs, "accuracy", ["qa", "f1_macro"], draws=200)
+    page.write(folder, found, None, 5)
+    return folder, found
+
+
+def test_the_page_stands_alone_and_escapes(report: tuple[Path, Comparison]) -> None:
+    text = (report[0] / "report.html").read_text()
+    assert "A &lt;title&gt;" in text
+    assert "&lt;b&gt;Nobody" in text
+    assert "Claim &lt;" in text
+    assert "<i>" not in text
+    assert text.count("<svg") == 4
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", re.sub(r"xlink:href|xmlns\S+", "", text))
+    assert "<script" not in text
+
+
+def test_markdown_and_plots(report: tuple[Path, Comparison]) -> None:
+    folder, _ = report
+    text = (folder / "report.md").read_text()
+    assert "| a & b " in text
+    assert "no memory" in text
+    assert "Claim &lt;" in text
+    for name in re.findall(r"\((plots/\w+\.png)\)", text):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert len(re.findall(r"\(plots/", text)) == 4
+    assert "**a & b is ahead of plain** on label accuracy" in text
+    assert "3.0 (0.050 a claim)" in text
+    assert "1,200" in text
+
+
+def test_the_two_that_are_asked_for_the_better_one_first(
+    report: tuple[Path, Comparison], tmp_path: Path
+) -> None:
+    page.write(tmp_path, report[1], ("<i>", "plain"), 5)
+    text = (tmp_path / "report.md").read_text()
+    assert "## plain against <i>" in text
+    apart = report[1].values["accuracy"]
+    (row,) = (line for line in text.splitlines() if line.startswith("| label accuracy"))
+    assert f" {apart['plain'].value - apart['<i>'].value:.3f} [" in row
+
+
+def test_csv_tables(report: tuple[Path, Comparison]) -> None:
+    folder, found = report
+
+    def rows(name: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO((folder / f"{name}.csv").read_text())))
+
+    runs = rows("comparison")
+    assert [run["run"] for run in runs] == ["a & b", "plain", "<i>", "broken"]
+    assert float(runs[1]["accuracy"]) == found.values["accuracy"]["plain"].value
+    assert float(runs[1]["f1_macro_low"]) == found.values["f1_macro"]["plain"].low
+    assert runs[3]["error"] == "no memory"
+    assert len(rows("pairs")) == 3 * len(FORMULAS)
+    by_rank = itertools.groupby(rows("ranks"), key=lambda row: (row["measure"], row["run"]))
+    assert all(sum(float(r["probability"]) for r in group) == pytest.approx(1)
+               for _, group in by_rank)  # fmt: skip
+    claims = rows("claims")
+    assert len(claims) == 60
+    assert claims[3]["claim"] == "Claim <3>."
+    assert claims[3]["plain: predicted"] == found.runs[1].per_claim[3]["predicted"]
+
+
+def test_no_run_finished(tmp_path: Path) -> None:
+    found = compare("t", [Point(name=n, error="no data") for n in "ab"], "qa")
+    page.write(tmp_path, found, None, 5)
+    assert (tmp_path / "report.md").read_text().count("no data") == 2
+    assert "nothing is compared" in (tmp_path / "report.html").read_text()

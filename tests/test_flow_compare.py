@@ -1,0 +1,202 @@
+"""`python -m flows.compare` as a user calls it: files, folders, MLflow ids, and any mix."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from components.errors import ClaimflowError
+from flows.cli import CONF
+from flows.compare import main, read
+from flows.resolvers import register
+from flows.tracking import connect
+from tests.conftest import DATA
+from tests.tracking_parts import flow, settings, write_data
+
+LABELS = ("Supported", "Refuted", "Not Enough Evidence", "Supported")
+GOLD = [
+    {
+        "claim": f"Claim {i}, on the dam.",
+        "label": label,
+        "questions": [
+            {
+                "question": f"What became of dam {i}?",
+                "answers": [
+                    {"answer": f"Dam {i} broke in the flood.", "answer_type": "Abstractive"}
+                ],
+            }
+        ],
+    }
+    for i, label in enumerate(LABELS)
+]
+
+
+def submission(guesses: tuple[str, ...], answer: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "claim_id": i,
+            "claim": "",
+            "evidence": [{"question": f"What became of dam {i}?", "answer": answer, "url": ""}],
+            "pred_label": label,
+        }
+        for i, label in enumerate(guesses)
+    ]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gold, two submissions, and a tracked sweep over two retrievers."""
+    folder = tmp_path_factory.mktemp("compare")
+    write_data(folder / "data")
+    (folder / "gold.json").write_text(json.dumps(GOLD))
+    (folder / "good.json").write_text(json.dumps(submission(LABELS, "The dam broke.")))
+    (folder / "poor.json").write_text(json.dumps(submission(("Refuted",) * 4, "Nobody knows.")))
+    keep = [word for word in settings(folder) if not word.startswith("retriever=")]
+    done = flow("experiment", "-m", *keep, "retriever=tfidf,bm25s", f"out={folder}/sweep.json")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def places(folder: Path) -> list[str]:
+    """Where everything lies; a comparison needs no data set."""
+    return [w for w in settings(folder) if w.startswith(("cache", "outputs", "tracking"))]
+
+
+def config(place: Path, *more: str) -> Any:
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        return compose("compare", overrides=[*places(place), *more])
+
+
+def result(place: Path, *more: str) -> dict[str, Any]:
+    main(config(place, f"out={place}/out.json", "draws=100", *more))
+    found: dict[str, Any] = json.loads((place / "out.json").read_text())
+    return found
+
+
+def test_files_of_predictions(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(place, f"runs=[{place}/poor.json,{place}/good.json]", f"gold={place}/gold.json")
+    assert [run["name"] for run in found["runs"]] == ["good", "poor"]
+    assert found["primary"] == "score_at_0.25"
+    assert found["runs"][0]["measures"]["accuracy"]["value"] == 1
+    pair = next(p for p in found["pairs"] if p["measure"] == "accuracy")
+    assert (pair["value"], pair["p_randomisation"]) == (0.75, 4 / 16)
+    assert found["runs"][1]["confusion"] == {
+        "gold": ["Supported", "Refuted", "Not Enough Evidence"],
+        "predicted": ["Supported", "Refuted", "Not Enough Evidence"],
+        "counts": [[0, 2, 0], [0, 1, 0], [0, 1, 0]],
+    }
+    printed = capsys.readouterr().out
+    assert "**good is ahead of poor** on AVeriTeC score @ 0.25" in printed
+    page = (Path(found["folder"]) / "report.html").read_text()
+    assert "Claim 2, on the dam." in page
+    assert "Dam 2 broke in the flood." in page  # gold evidence beside that of both
+    assert "Nobody knows." in page
+
+
+def test_out_files_and_names(place: Path) -> None:
+    """What flows.score wrote holds all that is needed: no gold, no predictions."""
+    for name in ("good", "poor"):
+        done = flow("score", f"predictions={place}/{name}.json", f"gold={place}/gold.json",
+                    f"out={place}/scored-{name}.json", f"cache={place}/cache")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    runs = f"runs={{ours: {place}/scored-good.json, theirs: {place}/scored-poor.json}}"
+    found = result(place, runs, "primary=f1_macro", "name=ours or theirs")
+    direct = result(place, f"runs=[{place}/good.json,{place}/poor.json]",
+                    f"gold={place}/gold.json", "primary=f1_macro")  # fmt: skip
+    assert found["name"] == "Comparison of ours or theirs"
+    assert [run["name"] for run in found["runs"]] == ["ours", "theirs"]
+    assert [r["measures"] for r in found["runs"]] == [r["measures"] for r in direct["runs"]]
+    values = ("value", "low", "high", "p_bootstrap", "p_randomisation", "detectable")
+    assert [[p[k] for k in values] for p in found["pairs"]] == [
+        [p[k] for k in values] for p in direct["pairs"]
+    ]
+    page = (Path(found["folder"]) / "report.html").read_text()
+    assert "Claim 2, on the dam." in page
+
+
+def test_a_sweep_by_any_name(place: Path) -> None:
+    """Its out= file, its MLflow id, its points' ids, its folder: the same runs."""
+    points = json.loads((place / "sweep.json").read_text())
+    client, experiment = connect(config(place))
+    ids = [point["mlflow_run_id"] for point in points]
+    parent = client.get_run(ids[0]).data.tags["mlflow.parentRunId"]
+    folder = client.get_run(parent).data.tags["claimflow.id"]
+    for given in (
+        [f"{place}/sweep.json"], [parent], ids, [folder], [f"{place}/outputs/{folder}"],
+    ):  # fmt: skip
+        runs = read(given, config(place))
+        assert [run.axes for run in runs] == [{"retriever": "tfidf"}, {"retriever": "bm25s"}]
+        assert all(len(run.per_claim) == 3 for run in runs)
+        assert all(run.compute for run in runs)
+        assert {run.data for run in runs} == {"scifact dev"}
+        assert runs[0].texts["1"] == "Moss stays green in winter."
+    away = config(place, f"outputs={place}/elsewhere")  # from the tracker alone
+    assert [run.measures for run in read([parent], away)] == [run.measures for run in runs]
+    assert experiment
+
+
+def test_it_is_a_run_of_its_own_in_mlflow(place: Path) -> None:
+    found = result(place, f"runs={place}/sweep.json", "primary=mrr")
+    assert [run["axes"]["retriever"] for run in found["runs"]]
+    client, _ = connect(config(place))
+    run = client.get_run(found["mlflow_run_id"])
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["mlflow.source.name"] == "flows.compare"
+    assert run.data.tags["mlflow.note.content"].startswith("# Comparison of ")
+    assert {"difference.mrr", "p.mrr", "difference.mrr_low"} <= set(run.data.metrics)
+    assert run.data.params["primary"] == "mrr"
+    assert "retriever" not in run.data.params
+    files = {item.path for item in client.list_artifacts(found["mlflow_run_id"])}
+    assert {"report.html", "report.md", "pairs.csv", "claims.csv", "plots"} <= files
+    done = flow("compare", f"runs=[{found['mlflow_run_id']},{place}/sweep.json]", *places(place))
+    assert done.returncode == 1
+    assert "is a comparison itself" in done.stderr
+
+
+def test_mistakes(place: Path) -> None:
+    two, gold = f"[{place}/good.json,{place}/poor.json]", f"gold={place}/gold.json"
+    for words, message in [
+        ((), r"A comparison needs two runs, and none is here: runs=\[FILE,ID,…\]"),
+        ((f"runs={place}/good.json", gold), "A comparison needs two runs, and good is here"),
+        ((f"runs={two}",), "give gold=FILE to score them against"),
+        ((f"runs=[{place}/none.json]",), "none.json: there is no such file or run"),
+        (("runs=[0123abcd]",), "No run 0123abcd below"),
+        ((f"runs={two}", gold, "pair=[good,pour]"), "no run is called pour. Did you mean 'poor'"),
+        ((f"runs={two}", gold, "pair=[good,good]"), "takes the names of two runs"),
+        ((f"runs=[{place}/good.json,{place}/sweep.json]", gold), "same ids but other texts"),
+    ]:
+        with pytest.raises(ClaimflowError, match=message):
+            main(config(place, *words))
+    done = flow("compare", f"runs={two}", *places(place))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_is_quick() -> None:
+    start = time.perf_counter()
+    done = flow("compare", "--help")
+    assert time.perf_counter() - start < 2
+    assert "runs: null" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_published_submissions(tmp_path: Path) -> None:
+    folder = DATA / "averitec"
+    if not folder.is_dir():
+        pytest.skip(f"no {DATA}")
+    runs = [folder / "predictions_dev" / f"{n}.json" for n in ("baseline_2024", "hero_8b")]
+    found = result(tmp_path, f"runs=[{runs[0]},{runs[1]}]", f"gold={folder}/dev.json")
+    assert [run["name"] for run in found["runs"]] == ["hero_8b", "baseline_2024"]
+    assert set(found["claims"].values()) == {500}
+    by_measure = {pair["measure"]: pair for pair in found["pairs"]}
+    assert by_measure["score_at_0.25"]["value"] == pytest.approx(0.524 - 0.092)
+    assert by_measure["score_at_0.25"]["significant"]
+    assert not by_measure["f1_not_enough_evidence"]["significant"]
+    assert found["ranks"]["qa"]["order_changes"] == 0
