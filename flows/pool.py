@@ -47,8 +47,7 @@ def main(config: Any) -> None:
     from components.errors import ClaimflowError, nearest
     from components.files import write_whole
     from components.records import BadLine, encode
-    from components.report.table import markdown
-    from flows.score import write_csv
+    from components.report.table import csv_bytes, markdown
 
     if config.task not in NEEDS:
         raise ClaimflowError(
@@ -70,7 +69,7 @@ def main(config: Any) -> None:
         print(f"- {note}")
     if config.to and config.task == "tables":
         for name, rows in found.items():
-            write_csv(Path(config.to) / f"{name}.csv", rows)
+            write_whole(Path(config.to) / f"{name}.csv", csv_bytes(rows))
     if config.out:
         write_whole(Path(config.out), encode({"tables": found, "notes": notes}))
 

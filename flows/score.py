@@ -25,7 +25,7 @@ def main(config: Any) -> None:
     from components.score.base import Scores
 
     run = score(config)
-    scores = Scores(**{field: run[field] for field in Scores.__struct_fields__})
+    scores = Scores(**{field: run[field] for field in Scores.__struct_fields__ if field in run})
     show(run["name"], scores)
     if config.out:
         del run["predictions"]
@@ -88,26 +88,12 @@ def write_tables(folder: Path, scores: Any) -> None:
     """metrics.json (a number for each measure) and a CSV for each table."""
     from components.files import write_whole
     from components.records import encode
+    from components.report.table import csv_bytes
 
     figures = {name: round(measure.value, 6) for name, measure in scores.measures.items()}
     write_whole(folder / "metrics.json", encode(figures) + b"\n")
     for name, rows in scores.tables.items():
-        write_csv(folder / f"{name}.csv", rows)
-
-
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """A table as CSV, with every column that some row has."""
-    import csv
-    import io
-
-    from components.files import write_whole
-
-    text = io.StringIO()
-    columns = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+        write_whole(folder / f"{name}.csv", csv_bytes(rows))
 
 
 def show(name: str, scores: Any) -> None:

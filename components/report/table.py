@@ -86,9 +86,10 @@ def markdown(columns: list[str], rows: list[list[Any]]) -> str:
 
 
 def csv_bytes(rows: list[dict[str, Any]]) -> bytes:
-    """Rows with the same keys as a CSV file with a header; empty for no rows."""
+    """Rows as a CSV file: a header with every key that some row has, an empty cell for none."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    columns = dict.fromkeys(key for row in rows for key in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()

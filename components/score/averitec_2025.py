@@ -18,6 +18,7 @@ from components.score import evidence
 from components.score.averitec import averitec_2024
 from components.score.base import Measure, Rankings, Scores
 from components.score.control import control
+from components.score.formula import measured
 from components.score.judge import (
     Asked,
     Judge,
@@ -27,7 +28,7 @@ from components.score.judge import (
     official_facts,
     read_facts,
 )
-from components.score.rows import breakdown, mean, means
+from components.score.rows import breakdown, mean
 from components.step import Context
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -151,7 +152,7 @@ class Averitec2025(JudgedScorer):
         kept = {name: m for name, m in old.measures.items() if name.startswith(("acc", "f1"))}
         meteor = {name: f"meteor_{name}" for name in ("q", "qa", f"score_at_{METEOR_LEVEL:.2f}")}
         measures = {
-            **means(rows, JUDGED, self.draws, self.seed),
+            **measured({name: [] for name in JUDGED}, rows, self.draws, self.seed),
             **{new: old.measures[name] for name, new in meteor.items()},
             **kept,
         }

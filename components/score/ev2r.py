@@ -18,6 +18,7 @@ from components.score.averitec import averitec_2024
 from components.score.averitec_2025 import PROMPTS
 from components.score.base import Rankings, Scores
 from components.score.control import control
+from components.score.formula import measured
 from components.score.judge import (
     Asked,
     Facts,
@@ -30,7 +31,7 @@ from components.score.judge import (
     read_facts,
     read_label,
 )
-from components.score.rows import breakdown, mean, means
+from components.score.rows import breakdown, mean
 from components.score.similarity import TrainedSimilarity
 from components.step import Context, Step
 
@@ -136,7 +137,7 @@ class Ev2r(JudgedScorer):
             f1, proxy = row.get("ev2r_f1"), row.get("proxy")
             if f1 is not None and proxy is not None:
                 row["ev2r"] = self.weight * f1 + (1 - self.weight) * proxy
-        measures = means(rows, MEASURES, self.draws, self.seed)
+        measures = measured({name: [] for name in MEASURES}, rows, self.draws, self.seed)
         names = list(measures)
         return Scores(
             measures=measures,

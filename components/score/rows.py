@@ -7,25 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from components.records import Claim
-from components.score.base import Measure
-
-
-def means(
-    rows: Sequence[dict[str, Any]], names: Sequence[str], draws: int, seed: int
-) -> dict[str, Measure]:
-    """Mean and interval of each named column over the rows that have a value there.
-
-    A column without any value gives no entry.
-    """
-    from components.score import bootstrap
-
-    found = {}
-    for name in names:
-        column = [row[name] for row in rows if row.get(name) is not None]
-        if column:
-            weights = bootstrap.resamples(len(column), draws, seed)
-            found[name] = bootstrap.measure(bootstrap.mean(column), weights)
-    return found
 
 
 def mean(values: Sequence[float | None]) -> float | None:
