@@ -29,6 +29,8 @@ def kept(ctx: Context) -> int:
 class Server(http.server.ThreadingHTTPServer):
     """Repeats the prompt's last word; `status` gives what some prompts get instead."""
 
+    request_queue_size = 128
+
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.status: dict[str, int] = {}
@@ -132,6 +134,16 @@ def test_a_refused_request_costs_itself_alone(server: Server, tmp_path: Path) ->
     assert bad.error == "the server refused the request: status 400"
     assert good.text == "1"
     assert kept(ctx) == 1
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_fails_for_all_ends_the_batch(server: Server, tmp_path: Path) -> None:
+    """More requests wait than may run at once, and every one fails."""
+    prompts = [f"say {i}" for i in range(200)]
+    server.status.update(dict.fromkeys(prompts, 503))
+    with pytest.raises(ClaimflowError, match=r"failed \(503\)"):
+        remote(server, parallel=4).generate(greedy(*prompts), Context(Cache(tmp_path)))
+    assert len(server.asked) < len(prompts)
 
 
 def test_no_server(tmp_path: Path) -> None:

@@ -39,28 +39,32 @@ class OpenAiEngine(Engine):
     timeout: float = 120.0
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
-        from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+        from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
         import httpx
 
         key = os.environ.get(self.key_variable)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         failure: ClaimflowError | None = None
-        with (
-            httpx.Client(headers=headers, timeout=self.timeout) as client,
-            ThreadPoolExecutor(self.parallel) as pool,
-        ):
-            waiting = {
-                pool.submit(self._reply, client, request): i for i, request in enumerate(requests)
-            }
-            for done in as_completed(waiting):
-                try:
-                    yield waiting[done], done.result()
-                except CancelledError:
-                    pass
-                except ClaimflowError as error:
-                    failure = failure or error
-                    pool.shutdown(wait=False, cancel_futures=True)
+        pool = ThreadPoolExecutor(self.parallel)
+        try:
+            with httpx.Client(headers=headers, timeout=self.timeout) as client:
+                numbers = {
+                    pool.submit(self._reply, client, request): i
+                    for i, request in enumerate(requests)
+                }
+                waiting = set(numbers)
+                while waiting:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        try:
+                            yield numbers[future], future.result()
+                        except ClaimflowError as error:
+                            failure = failure or error
+                    if failure:  # what has not begun never will
+                        waiting = {future for future in waiting if not future.cancel()}
+        finally:
+            pool.shutdown(cancel_futures=True)
         if failure:
             raise failure
 
