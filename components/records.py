@@ -142,7 +142,11 @@ class Verdict(Record):
 
 
 class Prediction(Record):
-    """What a system submits for one claim."""
+    """What a system submits for one claim.
+
+    asked: its questions, where they are not those of `evidence` one by one, since one may have
+    several answers (first AVeriTeC script).
+    """
 
     id: str
     claim: str
@@ -150,6 +154,7 @@ class Prediction(Record):
     label: str
     probabilities: dict[str, float] = {}
     justification: str | None = None
+    asked: list[str] = []
 
 
 class Case(Record):

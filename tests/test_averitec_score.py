@@ -23,7 +23,8 @@ from components.score.averitec import (
     hungarian_meteor,
 )
 from components.score.base import Scores, score_once
-from components.score.meteor import meteor, tokens
+from components.score.meteor import meteor
+from components.score.words import tokens
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 S, R, NEE, CE = AVERITEC_LABELS
