@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from components.datasets.submission import FIRST, NO_ANSWER
 from components.errors import ClaimflowError, nearest
 from components.labels import parse_label
 from components.records import AVERITEC_LABELS, Claim, Prediction
@@ -23,9 +24,7 @@ from components.score.calibration import brier
 from components.score.meteor import meteors
 from components.score.words import tokenise
 
-FIRST = 10  # QAs of a prediction that count
 LEVELS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
-NO_ANSWER = "No answer could be found."
 AT_ONCE = 200  # pairs of evidence and gold evidence that METEOR is computed for at once
 
 

@@ -71,7 +71,7 @@ class _Texts:
     key: Ints  # (words): equal for equal words with as many equal ones behind them
     stem: Ints  # (words)
     related: list[frozenset[int]]  # (stems): synonyms in any reference
-    place_of: NDArray[np.int32]  # (references, keys): place of the word in the text, or -1
+    place_of: Ints  # (references, keys): place of the word in the text, or -1
     has_stem: Bools  # (references, stems)
     has_synonym: Bools  # (references, stems): whether it has a synonym of the stem
 
@@ -88,7 +88,7 @@ class _Texts:
         later = _later(text * len(words) + word, place)
         key = np.unique(word * (later.max(initial=0) + 1) + later, return_inverse=True)[1]
         own = text < references
-        place_of = np.full((references, key.max(initial=-1) + 1), -1, np.int32)
+        place_of = np.full((references, key.max(initial=-1) + 1), -1, np.int64)
         place_of[text[own], key[own]] = place[own]
         has_stem = np.zeros((references, len(stems)), bool)
         has_stem[text[own], stem[own]] = True
@@ -109,10 +109,11 @@ def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
     # Words of all hypotheses, pair by pair, and the place of the partner of each.
     pair, place = _within(texts.size[left])
     at = texts.start[left][pair] + place
-    match = texts.place_of[right[pair], texts.key[at]].astype(np.int64)
-    stem, reference = texts.stem[at], right[pair]
-    possible = texts.has_stem[reference, stem] | texts.has_synonym[reference, stem]
-    ours = np.flatnonzero((match < 0) & possible)
+    reference = right[pair]
+    match = _cells(texts.place_of, reference, texts.key[at])
+    ours = np.flatnonzero(match < 0)
+    possible = texts.has_stem | texts.has_synonym
+    ours = ours[_cells(possible, reference[ours], texts.stem[at[ours]])]
 
     # Words that are free in the references of pairs where a partner is possible.
     open_pairs = np.unique(pair[ours])
@@ -127,7 +128,7 @@ def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
     their_stem = texts.stem[texts.start[right[open_pairs]][their_pair] + their_place]
 
     # Equal stems, last with last.
-    a = number[pair[ours]] * len(texts.related) + stem[ours]
+    a = number[pair[ours]] * len(texts.related) + texts.stem[at[ours]]
     b = their_pair * len(texts.related) + their_stem
     a_later, b_later = _later(a, place[ours]), _later(b, their_place)
     deep = max(a_later.max(initial=0), b_later.max(initial=0)) + 1
@@ -137,14 +138,15 @@ def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
     free[both[2]] = False
 
     # Synonyms, pair by pair: each word, from the last, with the last that is free.
-    ours = ours[(match[ours] < 0) & texts.has_synonym[reference[ours], stem[ours]]]
+    ours = ours[match[ours] < 0]
+    ours = ours[_cells(texts.has_synonym, reference[ours], texts.stem[at[ours]])]
     free &= np.isin(their_pair, number[pair[ours]])
     waiting: dict[int, list[tuple[int, int]]] = {}
     columns = (their_pair, their_place, their_stem)
     for n, where, what in zip(*(column[free].tolist() for column in columns), strict=True):
         waiting.setdefault(n, []).append((where, what))
     ours = ours[::-1]
-    columns = (ours, number[pair[ours]], stem[ours])
+    columns = (ours, number[pair[ours]], texts.stem[at[ours]])
     for element, n, what in zip(*(column.tolist() for column in columns), strict=True):
         candidates = waiting.get(n, [])
         for c in range(len(candidates) - 1, -1, -1):
@@ -172,9 +174,14 @@ def _within(size: Ints) -> tuple[Ints, Ints]:
     return group, np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)
 
 
+def _cells(table: NDArray[Any], row: Ints, column: Ints) -> NDArray[Any]:
+    """table[row, column], faster."""
+    return table.ravel().take(row * table.shape[1] + column)
+
+
 def _later(group: Ints, place: Ints) -> Ints:
     """How many elements of the same group have a higher place."""
-    order = np.lexsort((-place, group))
+    order = np.argsort(group * (place.max(initial=0) + 1) - place)
     ordered = group[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
     later = np.empty(len(group), np.int64)

@@ -67,7 +67,7 @@ def _plan(sentence: str) -> tuple[list[str], Tokens] | None:
     *pieces, last = sentence.split(" ")
     if sentence[:1] in "\"'" or _CLOSING.fullmatch(last) or GAP in sentence:
         return None
-    if last[-1].isalnum() or last[-1] in "?!":
+    if "." not in last and "'" not in last:
         return [*pieces, last], ()
     if last[-1] == "." and last[-2:-1] not in ("", "."):
         return [*pieces, last[:-1]], (".",)
