@@ -68,10 +68,11 @@ class _Texts:
 
     size: Ints  # (texts): words
     start: Ints  # (texts): where the first word stands
-    key: Ints  # (words): equal for equal words with as many equal ones behind them
+    key: Ints  # (words): a number for a word with the count of equal ones behind it; that of
+    # words in references, from 1, else 0
     stem: Ints  # (words)
     related: list[frozenset[int]]  # (stems): synonyms in any reference
-    place_of: Ints  # (references, keys): place of the word in the text, or -1
+    place_of: NDArray[np.int32]  # (references, keys): place of the word in the text, or -1
     has_stem: Bools  # (references, stems)
     has_synonym: Bools  # (references, stems): whether it has a synonym of the stem
 
@@ -86,9 +87,13 @@ class _Texts:
         stem = stem_of[word]
         text, place = _within(size)
         later = _later(text * len(words) + word, place)
-        key = np.unique(word * (later.max(initial=0) + 1) + later, return_inverse=True)[1]
         own = text < references
-        place_of = np.full((references, key.max(initial=-1) + 1), -1, np.int64)
+        key = word * (later.max(initial=0) + 1) + later
+        number = np.zeros(key.max(initial=0) + 1, np.int64)
+        number[key[own]] = 1
+        number = np.cumsum(number) * number
+        key = number[key]
+        place_of = np.full((references, number.max() + 1), -1, np.int32)
         place_of[text[own], key[own]] = place[own]
         has_stem = np.zeros((references, len(stems)), bool)
         has_stem[text[own], stem[own]] = True
@@ -110,7 +115,7 @@ def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
     pair, place = _within(texts.size[left])
     at = texts.start[left][pair] + place
     reference = right[pair]
-    match = _cells(texts.place_of, reference, texts.key[at])
+    match = _cells(texts.place_of, reference, texts.key[at]).astype(np.int64)
     ours = np.flatnonzero(match < 0)
     possible = texts.has_stem | texts.has_synonym
     ours = ours[_cells(possible, reference[ours], texts.stem[at[ours]])]

@@ -36,7 +36,10 @@ class _Part:
         exceptions = (folder / f"{part}.exc").read_text(encoding="utf-8").split("\n")
         self.exceptions = {base[0]: base[1:] for base in map(str.split, exceptions) if base}
         self.synsets: dict[str, list[str]] = {}
-        self.endings = [ending.split(":") for ending in _ENDINGS[part].split()]
+        self.endings: dict[str, list[list[str]]] = {}  # by the last letter
+        for ending in _ENDINGS[part].split():
+            old, new = ending.split(":")
+            self.endings.setdefault(old[-1], []).append([old, new])
 
     @staticmethod
     @functools.cache
@@ -51,7 +54,8 @@ class _Part:
         """One-word lemmas of the synsets of `word` and of its base forms."""
         forms = self.exceptions.get(word)
         if forms is None:
-            forms = [word.removesuffix(a) + b for a, b in self.endings if word.endswith(a)]
+            endings = self.endings.get(word[-1:], [])
+            forms = [word.removesuffix(a) + b for a, b in endings if word.endswith(a)]
         found: set[str] = set()
         for form in {word, *forms} & self.index.keys():
             columns = self.index[form].split()  # lemma, pos, number of synsets, …, offsets

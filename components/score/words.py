@@ -20,8 +20,9 @@ Tokens: TypeAlias = tuple[str, ...]
 GAP = "\ue000"  # a private character, which no rule of the tokeniser knows
 # What may follow a sentence's last period, so that the period stands farther in front.
 _CLOSING = re.compile(r"[\s\])}>\"'»”’]*")
-# Where the split in sentences can matter: the ends of other sentences look like their insides.
-_PERIOD_OR_QUOTE = re.compile(r"\.(?!\s*$)|[\"'`]")
+# Where it can matter how a text is split in sentences: at a period that may end one, and at a
+# quote that may begin or end one. Other sentences end and begin as if they were one.
+_SPLIT_MATTERS = re.compile(r"\.(?![0-9A-Za-z]|\s*$)|[?!]\W*[\"'`]")
 
 _pieces: dict[str, Tokens] = {"": ()}
 
@@ -55,7 +56,7 @@ def tokenise(texts: Sequence[str]) -> list[Tokens]:
 
 
 def _sentences(text: str) -> list[str]:
-    if not _PERIOD_OR_QUOTE.search(text):
+    if not _SPLIT_MATTERS.search(text):
         return [text.rstrip()]
     from nltk.tokenize import sent_tokenize
 
