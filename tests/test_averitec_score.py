@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -344,7 +345,7 @@ def test_string_evidence() -> None:
     assert 0 < found["q"] < 0.665409  # the texts are compared with the questions
     assert values(averitec_2024([alone], gold))["q"] == 0
     both = Prediction(
-        id="0", claim="", evidence=[Evidence(question="xqz", answer="")] + texts, label=R
+        id="0", claim="", evidence=[Evidence(question="xqz", answer=""), *texts], label=R
     )
     assert values(legacy([both], gold))["q"] == 0  # questions, where there are any
     assert values(legacy([both], gold))["qa"] == pytest.approx(0.358987, abs=5e-7)
@@ -494,3 +495,53 @@ def test_brier_is_the_same_in_every_process() -> None:
         for seed in range(6)
     }
     assert len(outputs) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")
+def test_the_first_script_on_real_claims(tmp_path: Path) -> None:
+    """Gold records of other claims, submitted as they are, scored by the plain formula."""
+    from nltk.tokenize import word_tokenize
+    from nltk.translate.meteor_score import single_meteor_score
+    from scipy.optimize import linear_sum_assignment
+
+    from components.datasets.gold import read_gold
+    from components.datasets.submission import read_submission
+
+    def strings(record: dict) -> list[str]:  # type: ignore[type-arg]
+        found = []
+        for question in record["questions"]:
+            for answer in question["answers"]:
+                found.append(f"{question['question']} {answer['answer']}")
+                if answer["answer_type"] == "Boolean" and "boolean_explanation" in answer:
+                    found[-1] += f". {answer['boolean_explanation']}"
+            if not question["answers"]:
+                found.append(f"{question['question']} No answer could be found.")
+        return found
+
+    def meteor_of(hypothesis: str, reference: str) -> float:
+        return float(single_meteor_score(word_tokenize(reference), word_tokenize(hypothesis)))
+
+    def matched(predicted: list[str], wanted: list[str]) -> float:
+        scores = np.array([[meteor_of(p, w) for w in wanted] for p in predicted])
+        return float(scores[linear_sum_assignment(scores, maximize=True)].sum() / len(wanted))
+
+    records = json.loads((DATA / "dev.json").read_text())
+    gold, submitted = records[:40], records[40:80]
+    for n in range(0, 40, 2):
+        del submitted[n]["justification"]
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    (tmp_path / "pred.json").write_text(json.dumps(submitted))
+    scorer = AveritecLegacy(draws=20, levels=[0.1])
+    scores = scorer.score(
+        read_gold(tmp_path / "gold.json"), read_submission(tmp_path / "pred.json")
+    )
+    for row, wanted, guessed in zip(scores.per_claim, gold, submitted, strict=True):
+        assert row["qa"] == pytest.approx(matched(strings(guessed)[:10], strings(wanted)), abs=1e-9)
+        asked = [[q["question"] for q in record["questions"]] for record in (guessed, wanted)]
+        assert row["q"] == pytest.approx(matched(asked[0][:10], asked[1]), abs=1e-9)
+        justification = guessed.get("justification", " ".join(strings(guessed)[:10]))
+        expected = meteor_of(justification, wanted["justification"])
+        assert row["justification"] == pytest.approx(expected, abs=1e-9)
+        above = expected if row["qa"] > 0.1 else 0
+        assert row["justification_at_0.10"] == pytest.approx(above, abs=1e-9)

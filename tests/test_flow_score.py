@@ -92,6 +92,26 @@ def test_2025_csv(folder: Path) -> None:
     assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
 
 
+def test_first_script_by_its_scorer(folder: Path) -> None:
+    questions = [{"question": q, "answers": [{"answer": a}]} for q, a in QAS]
+    record = {"label": "Refuted", "questions": questions, "justification": "the cat sat"}
+    (folder / "first.json").write_text(json.dumps([record]))
+    (folder / "gold.json").write_text(json.dumps([{**GOLD[0], "justification": "the cat sat"}]))
+    done = flow(
+        folder,
+        f"predictions={folder}/first.json",
+        f"gold={folder}/gold.json",
+        "scorer=averitec_legacy",
+        "scorer.official=true",
+        f"out={folder}/out.json",
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((folder / "out.json").read_text())
+    assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
+    assert run["measures"]["justification"]["value"] == pytest.approx(0.981481, abs=5e-7)
+    assert any("quirk" in note for note in run["notes"])
+
+
 def test_csv_solution_as_gold(folder: Path) -> None:
     cell = "".join(f"{q}\t\t\n{a}\t\t\n\n" for q, a in QAS)
     (folder / "gold.csv").write_text(f'id,claim,evi,label,split\n0,c,"{cell}",Refuted,gold\n')
