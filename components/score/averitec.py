@@ -8,9 +8,11 @@ METEOR); the AVeriTeC score is label accuracy among claims whose evidence passes
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import gc
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
@@ -272,15 +274,29 @@ def hungarian_meteor(predicted: Sequence[str], gold: Sequence[str]) -> float:
 def hungarian_meteors(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[float]:
     """`hungarian_meteor` of many (predicted, gold), in a tenth of the time."""
     values: list[float] = []
-    for start in range(0, len(pairs), AT_ONCE):
-        part = pairs[start : start + AT_ONCE]
-        texts = list(dict.fromkeys(text for pair in part for side in pair for text in side))
-        known = dict(zip(texts, tokenise(texts), strict=True))
-        jobs = [
-            ([known[p] for p in predicted], [known[g] for g in gold]) for predicted, gold in part
-        ]
-        values += map(assignment, meteors(jobs))
+    with _no_garbage():
+        for start in range(0, len(pairs), AT_ONCE):
+            values += _hungarian(pairs[start : start + AT_ONCE])
     return values
+
+
+def _hungarian(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterator[float]:
+    texts = list(dict.fromkeys(text for pair in pairs for side in pair for text in side))
+    known = dict(zip(texts, tokenise(texts), strict=True))
+    jobs = [([known[p] for p in predicted], [known[g] for g in gold]) for predicted, gold in pairs]
+    return map(assignment, meteors(jobs))
+
+
+@contextlib.contextmanager
+def _no_garbage() -> Iterator[None]:
+    """No search for reference cycles meanwhile: many small objects, no cycles, a sixth faster."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 def assignment(matrix: ArrayLike) -> float:

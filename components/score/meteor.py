@@ -80,8 +80,9 @@ class _Texts:
     def of(cls, texts: Sequence[Tokens], references: int) -> _Texts:
         """The first `references` texts are references."""
         size = np.array([len(text) for text in texts], np.int64)
-        words: dict[str, int] = {}
-        word = np.array([words.setdefault(w, len(words)) for t in texts for w in t], np.int64)
+        flat = itertools.chain.from_iterable
+        words = {word: n for n, word in enumerate(dict.fromkeys(flat(texts)))}
+        word = np.fromiter(map(words.__getitem__, flat(texts)), np.int64, size.sum())
         stems: dict[str, int] = {}
         stem_of = np.array([stems.setdefault(_stem(w), len(stems)) for w in words], np.int64)
         stem = stem_of[word]
@@ -102,7 +103,7 @@ class _Texts:
         has_synonym = np.zeros_like(has_stem)
         rich = [n for n, others in enumerate(related) if others]
         if rich:
-            others = list(itertools.chain.from_iterable(related[n] for n in rich))
+            others = list(flat(related[n] for n in rich))
             starts = np.cumsum([0, *(len(related[n]) for n in rich[:-1])])
             has_synonym[:, rich] = np.logical_or.reduceat(has_stem[:, others], starts, axis=1)
         start = np.cumsum(size) - size

@@ -40,7 +40,7 @@ def tokenise(texts: Sequence[str]) -> list[Tokens]:
         sentence: _plan(sentence)
         for sentence in dict.fromkeys(itertools.chain.from_iterable(sentences.values()))
     }
-    _learn(piece for plan in plans.values() if plan for piece in plan[0])
+    _learn(itertools.chain.from_iterable(plan[0] for plan in plans.values() if plan))
     known: dict[str, Tokens] = {}
     for sentence, plan in plans.items():
         if plan is None:
