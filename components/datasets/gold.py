@@ -15,10 +15,11 @@ from components.score.retrieval import read_qrels
 
 
 def read_gold(path: Path) -> list[Claim]:
-    """Claims of an AVeriTeC file (JSON of 2024, CSV solution of 2025) or of TREC qrels.
+    """Claims of an AVeriTeC file (JSON; solution of the first EvalAI page; CSV solution of 2025) or
+    of TREC qrels.
 
-    Told apart by content. Claims of a CSV have no types or sources, those of qrels only `relevant`
-    documents. Raises ClaimflowError for a file that is none of them or has a bad record.
+    Told apart by content. Claims of a solution have no types or sources, those of qrels only
+    `relevant` documents. Raises ClaimflowError for a file that is none of them or has a bad record.
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")
@@ -40,6 +41,13 @@ def _averitec(path: Path) -> list[Claim]:
     claims: list[Claim] = []
     for line, raw in read_lines(path, dict[str, Any]):
         try:
+            if "claim" not in raw and "evidence" in raw:
+                raw = {  # of the first EvalAI page: id, label and evidence as texts
+                    "claim": "",
+                    "claim_id": raw.get("id"),
+                    "label": raw.get("label"),
+                    "string_evidence": msgspec.convert(raw["evidence"], list[str]),
+                }
             claims.append(claim_from(raw, len(claims)))
         except (msgspec.ValidationError, ClaimflowError) as error:
             raise ClaimflowError(f"{path}, line {line}: {error}") from None

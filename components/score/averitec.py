@@ -360,6 +360,9 @@ def _pair(
         "Claims that score 0, without gold questions": (
             claim.id for claim in claims if not gold_strings(claim)
         ),
+        "Claims that score 0 in q, whose gold evidence is texts": (
+            claim.id for claim in claims if gold_strings(claim) and not claim.questions
+        ),
         f"Predictions with more than {first} QAs, of which the first {first} count": (
             p.id for p in used if first is not None and len(p.evidence) > first
         ),
