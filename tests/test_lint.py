@@ -225,6 +225,65 @@ def test_forms_before(tmp_path: Path) -> None:
     assert (report.form, rules(report)) == ("run", {("warning", "no-evidence")})
 
 
+def test_fever(tmp_path: Path) -> None:
+    evidence = [["A_(b)", n] for n in range(6)]
+    lines = [
+        {"id": 7, "predicted_label": "supports", "predicted_evidence": evidence[:1]},
+        {"id": 3, "predicted_label": "REFUTED", "predicted_evidence": evidence},
+        {"predicted_label": "NOT ENOUGH INFO", "predicted_evidence": []},
+        {
+            "id": 4,
+            "predicted_label": "REFUTES",
+            "predicted_evidence": [["A", "1"], ["B", 2], ["B", 2]],
+        },
+        {"id": 5, "predicted_label": "REFUTES"},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.jsonl")
+    assert report.form == "FEVER"
+    assert [(f.rule, f.record) for f in report.findings] == [
+        ("label", "3"),
+        ("many-qas", "3"),
+        ("schema", "4"),
+        ("repeated-qa", "4"),
+        ("schema", "5"),
+        ("no-evidence", "5"),
+    ]
+    assert not report.errors
+    mended = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    assert [m["predicted_label"] for m in mended][:2] == ["supports", "REFUTES"]
+    for record in mended:  # as the scorer asks
+        for page, line in record["predicted_evidence"]:
+            assert isinstance(page, str)
+            assert isinstance(line, int)
+    assert not lint(tmp_path / "mended.jsonl").errors
+
+
+def test_scifact(tmp_path: Path) -> None:
+    good = {"label": "SUPPORT", "sentences": [0, 2]}
+    lines = [
+        {"id": 1, "evidence": {"11": good}},
+        {"id": 42, "evidence": {"12": {**good, "label": "NOT_ENOUGH_INFO"}, "13": good}},
+        {"id": 43, "evidence": {"14": {**good, "label": "REFUTES"}}},
+        {"id": 44, "evidence": {"15": {"label": "SUPPORT", "sentences": [0, 1, 2, 3]}}},
+        {"id": 45, "evidence": {"x": good, "16": {"label": "SUPPORT"}}},
+        {"id": 46, "evidence": {}},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.jsonl")
+    assert report.form == "SciFact"
+    assert [(f.rule, f.record, f.fixed) for f in report.findings] == [
+        ("schema", "42", True),
+        ("label", "43", True),
+        ("many-qas", "44", False),
+        ("schema", "45", False),
+        ("schema", "45", False),
+    ]
+    mended = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    assert mended[1] == {"id": 42, "evidence": {"13": good}}
+    assert mended[2]["evidence"]["14"]["label"] == "CONTRADICT"
+
+
 # What passes is accepted, and so is what was mended
 
 LOOSE = settings(

@@ -1,4 +1,5 @@
-"""What is wrong with a submission to AVeriTeC before an evaluator says so, and its repair.
+"""What is wrong with a submission to AVeriTeC, FEVER or SciFact before an evaluator says so, and
+its repair.
 
 Errors are what an official evaluator or portal stops at, or counts for another claim; warnings
 are what costs points or breaks rules of the task without a word. A file without errors is accepted.
@@ -34,6 +35,10 @@ from components.labels import parse_label
 from components.records import AVERITEC_LABELS, BadLine, Claim, Record, read_lines
 from components.urls import same_url
 
+FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+FEVER_FIRST = 5  # sentences that count
+SCIFACT_LABELS = ("SUPPORT", "CONTRADICT")
+SCIFACT_FIRST = 3  # sentences of a document that count
 LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
 
 RULES = {
@@ -44,7 +49,7 @@ RULES = {
     "schema": "Records have the keys, cells and types that the evaluator reads.",
     "nan": "No NaN, and no cell that pandas reads as missing (empty, NA, None).",
     "id": "Each claim stands once, in order; ids run from 0 without gap.",
-    "label": "Labels are spelt as in AVeriTeC.",
+    "label": "Labels are spelt as in the data set.",
     "delimiter": "In a CSV, TAB TAB NEWLINE parts question and answer; texts have neither.",
     "no-evidence": "Each claim has evidence; without, it scores 0.",
     "empty-qa": "Questions and answers have text.",
@@ -129,6 +134,7 @@ class _Linter:
         self.ids: dict[str, int | None] = {}  # with the line
         self.order: list[str] = []
         self.scraped = 0
+        self.numbered = True  # ids run from 0
         self.line: int | None = None
         self.record: str | None = None
 
@@ -192,6 +198,8 @@ class _Linter:
             small = self.size - self.scraped < LARGEST
             self.find("size", f"{self.size // 2**20} MB", "Leave scraped_text out", small)
         due = list(self.claims) if self.claims is not None else None
+        if due is None and not self.numbered:
+            due = self.order
         if due is None:
             numbers = sorted(int(i) for i in self.ids if i.isdecimal())
             if numbers and numbers[-1] > 2 * len(numbers) + 1000:
@@ -240,17 +248,17 @@ class _Linter:
         self.ids.setdefault(name, self.line)
         self.order.append(name)
 
-    def label(self, value: Any) -> Any:
+    def label(self, value: Any, labels: tuple[str, ...] = AVERITEC_LABELS) -> Any:
         """The label, mended where it is clear which is meant."""
-        if value in AVERITEC_LABELS:
+        if value in labels:
             return value
         text = value if isinstance(value, str) else ""
-        meant = parse_label(text, AVERITEC_LABELS)
-        hint = f" Did you mean '{meant}'?" if meant else nearest(text, AVERITEC_LABELS)
+        meant = parse_label(text, labels)
+        hint = f" Did you mean '{meant}'?" if meant else nearest(text, labels)
         self.find(
             "label",
-            f"label {value!r} is none of AVeriTeC's.{hint}",
-            f"Use one of: {', '.join(AVERITEC_LABELS)}",
+            f"label {value!r} is none of the task's.{hint}",
+            f"Use one of: {', '.join(labels)}",
             meant is not None,
         )
         return meant or value
@@ -355,7 +363,7 @@ class _Linter:
             try:
                 if not isinstance(raw, dict):
                     raise ClaimflowError("the record is no JSON object")
-                form = form_of(raw)
+                form = _form(raw)
             except ClaimflowError as error:
                 self.find("schema", str(error), "Write the form of 2024")
                 continue
@@ -363,7 +371,7 @@ class _Linter:
             known = len(self.findings)
             _MEND[form](self, raw, position - 1)
             try:
-                msgspec.convert(raw, FORMS[form])
+                msgspec.convert(raw, FORMS.get(form, Any))
             except msgspec.ValidationError as error:
                 if all(f.fixable for f in self.findings[known:]):
                     self.find("schema", str(error), "Write what the form has there")
@@ -382,7 +390,7 @@ class _Linter:
             self.find("id", "no claim_id", "Give the id of the claim")
         raw["claim_id"] = int(name) if name.isdecimal() else name
         raw["pred_label"] = self.label(raw["pred_label"])
-        raw["claim"] = self.text(raw.get("claim", ""), "claim")
+        raw["claim"] = self.text(raw.get("claim") or "", "claim")
         raw["evidence"] = self.evidence(raw.get("evidence"))
         if "string_evidence" in raw:
             raw["string_evidence"] = self.strings(raw["string_evidence"])
@@ -401,6 +409,9 @@ class _Linter:
             for key in ("question", "answer"):
                 item[key] = self.text(item.get(key), key)
             urls = item.get("url")
+            if isinstance(urls, float) and math.isnan(urls):
+                self.find("nan", "url is NaN", "Write null", True)
+                item["url"] = urls = None
             urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
             qas.append((_Qa(item["question"], item["answer"], urls), item))
         self.qas([qa for qa, _ in qas])
@@ -472,8 +483,58 @@ class _Linter:
     def run(self, raw: dict[str, Any], position: int) -> None:
         self.name(raw["id"], False)
         raw["label"] = self.label(raw["label"])
-        raw["claim"] = self.text(raw.get("claim", ""), "claim")
+        raw["claim"] = self.text(raw.get("claim") or "", "claim")
         raw["evidence"] = self.evidence(raw.get("evidence"))
+
+    def fever(self, raw: dict[str, Any], position: int) -> None:
+        self.numbered = False
+        self.name(raw.get("id", position), False)
+        label = raw.get("predicted_label")
+        if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
+            label = raw["predicted_label"] = self.label(label, FEVER_LABELS)
+        items = raw.get("predicted_evidence")
+        if not isinstance(items, list):
+            self.find("schema", "predicted_evidence is no list", "Write [] for none", True)
+            items = []
+        kept: list[list[Any]] = []
+        for item in items:
+            if not _is_sentence(item):
+                self.find(
+                    "schema", f"{item!r} is no [page, line]", "Write a text and a number", True
+                )
+            elif item in kept:
+                self.find("repeated-qa", f"{item} again, which counts again", "Drop it", True)
+            else:
+                kept.append(item)
+        if len(items) > FEVER_FIRST:
+            message = f"{len(items)} sentences, of which {FEVER_FIRST} count"
+            self.find("many-qas", message, f"Keep the best {FEVER_FIRST}", True)
+        if not kept and label != "NOT ENOUGH INFO":
+            self.find("no-evidence", "no evidence", "Give a sentence")
+        raw["predicted_evidence"] = kept[:FEVER_FIRST]
+
+    def scifact(self, raw: dict[str, Any], position: int) -> None:
+        self.numbered = False
+        if "id" not in raw:
+            self.find("id", "no id", "Give the id of the claim")
+        name = self.name(raw.get("id", position), True)
+        raw["id"] = int(name) if name.isdecimal() else name
+        kept = {}
+        for doc, item in raw["evidence"].items():
+            item = item if isinstance(item, dict) else {}
+            sentences = item.get("sentences")
+            if parse_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
+                self.find("schema", f"document {doc} without verdict", "Leave it out", True)
+                continue
+            if not doc.isdecimal():
+                self.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
+            if not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
+                self.find("schema", f"document {doc} has no list of sentences", "Write numbers")
+            elif len(sentences) > SCIFACT_FIRST:
+                message = f"{len(sentences)} sentences of {doc}, of which {SCIFACT_FIRST} count"
+                self.find("many-qas", message, "Put the best first")
+            kept[doc] = item | {"label": self.label(item.get("label"), SCIFACT_LABELS)}
+        raw["evidence"] = kept
 
     # CSV
 
@@ -536,7 +597,28 @@ _MEND: dict[str, Callable[[_Linter, dict[str, Any], int], None]] = {
     "first script": _Linter.first_script,
     "first EvalAI": _Linter.flat,
     "run": _Linter.run,
+    "FEVER": _Linter.fever,
+    "SciFact": _Linter.scifact,
 }
+
+
+def _form(raw: dict[str, Any]) -> str:
+    if isinstance(raw.get("evidence"), dict):
+        return "SciFact"
+    items = raw.get("predicted_evidence")
+    pairs = isinstance(items, list) and any(isinstance(item, list) for item in items)
+    if pairs or str(raw.get("predicted_label")).upper() in FEVER_LABELS:
+        return "FEVER"
+    return form_of(raw)
+
+
+def _is_sentence(item: Any) -> bool:
+    return (
+        isinstance(item, list)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and type(item[1]) is int
+    )
 
 
 def lint(
