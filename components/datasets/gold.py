@@ -41,17 +41,21 @@ def _averitec(path: Path) -> list[Claim]:
     claims: list[Claim] = []
     for line, raw in read_lines(path, dict[str, Any]):
         try:
-            if "claim" not in raw and "evidence" in raw:
-                raw = {  # of the first EvalAI page: id, label and evidence as texts
-                    "claim": "",
-                    "claim_id": raw.get("id"),
-                    "label": raw.get("label"),
-                    "string_evidence": msgspec.convert(raw["evidence"], list[str]),
-                }
+            if "claim" not in raw and isinstance(raw.get("evidence"), list):
+                raw = _first_evalai(raw)
             claims.append(claim_from(raw, len(claims)))
         except (msgspec.ValidationError, ClaimflowError) as error:
             raise ClaimflowError(f"{path}, line {line}: {error}") from None
     return claims
+
+
+def _first_evalai(raw: dict[str, Any]) -> dict[str, Any]:
+    """A record of the solution of the first EvalAI page (id, label, evidence as texts) as one of
+    the data set."""
+    texts = msgspec.convert(raw["evidence"], list[str])
+    return {"claim": "", "claim_id": raw.get("id"), "label": raw.get("label")} | {
+        "string_evidence": texts
+    }
 
 
 def _solution(path: Path) -> list[Claim]:

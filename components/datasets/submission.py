@@ -190,12 +190,18 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
     for line, raw in read_lines(path, dict[str, Any], on_error, bad):
         position += len(bad) - unread
         try:
-            record = msgspec.convert(raw, FORMS[form_of(raw)])
-            yield line, record if isinstance(record, Prediction) else record.prediction(position)
+            yield line, _from_record(raw, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
         position += 1
         unread = len(bad)
+
+
+def _from_record(raw: dict[str, Any], position: int) -> Prediction:
+    record = msgspec.convert(raw, FORMS[form_of(raw)])
+    found = record if isinstance(record, Prediction) else record.prediction(position)
+    checked_label(found.label, AVERITEC_LABELS)
+    return found
 
 
 def _first(url: str | list[str] | None) -> str | None:
@@ -234,6 +240,7 @@ def _read_csv(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[i
             if None in row or None in row.values():
                 raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
             evidence = split_cell(row["evi"])
+            checked_label(row["label"], AVERITEC_LABELS)
             yield line, _prediction(row["id"], row.get("claim"), evidence, row["label"])
         except ClaimflowError as error:
             report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
@@ -299,13 +306,9 @@ def read_submission(
     read = _read_json if is_json(path) else _read_csv
     predictions: dict[str, Prediction] = {}
     for line, prediction in read(path, on_error, problems):
-        try:
-            checked_label(prediction.label, AVERITEC_LABELS)
-            if predictions.setdefault(prediction.id, prediction) is not prediction:
-                raise ClaimflowError(f"claim id {prediction.id} again")
-        except ClaimflowError as error:
-            problem = BadLine(file=str(path), line=line, reason=str(error))
-            report(problem, on_error, problems)
+        if predictions.setdefault(prediction.id, prediction) is not prediction:
+            reason = f"claim id {prediction.id} again"
+            report(BadLine(file=str(path), line=line, reason=reason), on_error, problems)
     return list(predictions.values())
 
 
