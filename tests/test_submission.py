@@ -161,7 +161,7 @@ def test_pitfall_7_pairing_is_by_id(tmp_path: Path) -> None:
     path.write_text(json.dumps(records))
     assert {p.id: p.claim for p in read_submission(path)} == {"10": "Ten.", "9": "Nine."}
     path.write_text(json.dumps([*records, {**records[0], "claim_id": 10}]))
-    with pytest.raises(ClaimflowError, match="claim id 10 again"):
+    with pytest.raises(ClaimflowError, match="claim 10 stands here twice"):
         read_submission(path)
     with pytest.raises(ClaimflowError, match="Two predictions for claim 4"):
         write_csv(path, [one(id="4"), one(id="4")])

@@ -307,7 +307,7 @@ def read_submission(
     predictions: dict[str, Prediction] = {}
     for line, prediction in read(path, on_error, problems):
         if predictions.setdefault(prediction.id, prediction) is not prediction:
-            reason = f"claim id {prediction.id} again"
+            reason = f"claim {prediction.id} stands here twice"
             report(BadLine(file=str(path), line=line, reason=reason), on_error, problems)
     return list(predictions.values())
 
