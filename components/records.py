@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -164,6 +164,8 @@ class Prediction(Record):
 
     evidence: questions and answers (AVeriTeC). findings: documents with sentences, best first
     (FEVER, SciFact); the label is empty where only documents are labelled (SciFact).
+    asked: its questions, where they are not those of `evidence` one by one, since one may have
+    several answers (first AVeriTeC script).
     """
 
     id: str
@@ -173,6 +175,7 @@ class Prediction(Record):
     probabilities: dict[str, float] = {}
     justification: str | None = None
     findings: list[Finding] = []
+    asked: list[str] = []
 
 
 class Case(Record):
@@ -253,7 +256,7 @@ def read_lines(
     with open(path, "rb") as file:
         start = file.read(256).removeprefix(codecs.BOM_UTF8).lstrip()
         file.seek(0)
-        items = _list_items(file.read()) if start.startswith(b"[") else enumerate(file, 1)
+        items = _list_items(file) if start.startswith(b"[") else enumerate(file, 1)
         for number, item in items:
             try:
                 if isinstance(item, ClaimflowError):
@@ -294,39 +297,91 @@ def _decode_line(line: bytes, type: Any) -> Any:
         return msgspec.convert(_whole(value), type)
 
 
-def _list_items(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(line number, item) of a JSON list; a ClaimflowError as item where it can't be read on."""
-    text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
-    surrogates = _SURROGATE.search(text) is not None
-    parse = json.JSONDecoder().raw_decode
-    at = _after_gap(text, text.index("[") + 1)
-    line, counted = 1, 0
-    while not text.startswith("]", at):
-        line, counted = line + text.count("\n", counted, at), at
+class _Text:
+    """The text of a file, in a window that moves on."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self.text = ""
+        self.at = 0  # where to read on
+        self.line = 1  # the line of `at`
+        self.whole = False  # nothing is left in the file
+
+    def more(self) -> bool:
+        """Drop what is read, and as much again as is there; False at the end of the file."""
+        if self.whole:
+            return False
+        rest = self.text[self.at :]
+        data = self.file.read(max(WINDOW, len(rest)))
+        self.whole = not data
+        self.text = rest + self.decoder.decode(data, final=self.whole)
+        self.at = 0
+        return True
+
+    def move(self, to: int) -> None:
+        self.line += self.text.count("\n", self.at, to)
+        self.at = to
+
+    def next(self) -> str:
+        """The next character that is no white space, or nothing at the end."""
+        while True:
+            self.move(_after_gap(self.text, self.at))
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.more():
+                return ""
+
+    def item(self) -> Any:
+        """The JSON value that begins here. JSONDecodeError, with `pos` after the start, if none."""
+        while True:
+            try:
+                value, end = _parse(self.text, self.at)
+            except json.JSONDecodeError as error:
+                # What breaks off at the end of the window may go on behind it.
+                inside = error.pos < len(self.text) - 64 and "Unterminated" not in error.msg
+                if inside or not self.more():
+                    self.move(error.pos)
+                    raise
+            else:
+                # A number may go on, be it with `.5` or `e-7`.
+                if end < len(self.text) - 3 or not self.more():
+                    lone = _SURROGATE.search(self.text, self.at, end)
+                    self.move(end)
+                    return _whole(value) if lone else value
+
+
+def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
+    """(line number, item) of a JSON list, read piece by piece; a ClaimflowError as item where it
+    can't be read on."""
+    text = _Text(file)
+    text.next()
+    text.move(text.at + 1)
+    while text.next() not in ("]", ""):
+        line = text.line
         try:
-            item, at = parse(text, at)
+            item = text.item()
         except json.JSONDecodeError as error:
-            yield (
-                error.lineno,
-                ClaimflowError(f"{error.msg}; the list can't be read on from here"),
-            )
+            reason = f"{error.msg}; the list can't be read on from here"
+            yield text.line, ClaimflowError(reason)
             return
-        yield line, _whole(item) if surrogates else item
-        at = _after_gap(text, at)
-        if text.startswith(",", at):
-            at = _after_gap(text, at + 1)
-        elif not text.startswith("]", at):
-            yield (
-                line,
-                ClaimflowError("the list breaks off after the record that begins here"),
-            )
+        yield line, item
+        if text.next() == ",":
+            text.move(text.at + 1)
+        elif text.next() != "]":
+            reason = "the list breaks off after the record that begins here"
+            yield line, ClaimflowError(reason)
             return
+    if not text.next():
+        yield text.line, ClaimflowError("the list breaks off here")
 
 
 def _after_gap(text: str, at: int) -> int:
     return _GAP.match(text, at).end()  # type: ignore[union-attr]
 
 
+WINDOW = 2**22  # bytes read at once
+_parse = json.JSONDecoder().raw_decode
 _GAP = re.compile(r"\s*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

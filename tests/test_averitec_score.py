@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,13 +18,15 @@ from components.files import ROOT
 from components.records import AVERITEC_LABELS, Answer, Claim, Evidence, Prediction, Question
 from components.score.averitec import (
     Averitec2024,
+    AveritecLegacy,
     assignment,
     averitec_2024,
     gold_strings,
     hungarian_meteor,
 )
 from components.score.base import Scores, score_once
-from components.score.meteor import meteor, tokens
+from components.score.meteor import meteor
+from components.score.words import tokens
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 S, R, NEE, CE = AVERITEC_LABELS
@@ -300,6 +303,122 @@ def test_a_scorer_says_what_it_lacks() -> None:
         Averitec2024().score([claim()])
 
 
+# The first script, and official quirks
+
+
+def legacy(predictions: list[Prediction], gold: list[Claim], **options: object) -> Scores:
+    return AveritecLegacy(draws=20, **options).score(gold, predictions)  # type: ignore[arg-type]
+
+
+def test_justification_is_scored_by_meteor() -> None:
+    gold = [claim("0", justification="the cat sat"), claim("1", justification="cat run")]
+    guessed = [
+        prediction("0", qas=[BAN, FINE], justification="the cat sat"),
+        prediction("1", justification="cats running"),
+    ]
+    scores = legacy(guessed, gold)
+    found = values(scores)
+    assert found["justification"] == pytest.approx((0.981481 + 0.9375) / 2, abs=5e-7)
+    # Above .3 is the evidence of the first alone.
+    assert found["justification_at_0.30"] == pytest.approx(0.981481 / 2, abs=5e-7)
+    assert found["justification_at_0.40"] == 0
+    assert found["qa"] == pytest.approx(0.358987 / 2, abs=5e-7)
+    assert not any("justification" in note for note in scores.notes)
+
+
+def test_without_justification_the_qas_stand_for_it() -> None:
+    gold = [claim("0", justification=" ".join((*BAN, *FINE))), claim("1")]
+    scores = legacy([prediction("0", qas=[BAN, FINE]), prediction("1")], gold)
+    words = len(tokens(" ".join((*BAN, *FINE))))
+    assert values(scores)["justification"] == pytest.approx(1 - 0.5 / words**3)
+    assert any("for which their QAs stand (2): 0, 1" in note for note in scores.notes)
+    assert any("without a gold one (1): 1" in note for note in scores.notes)
+    assert "justification" not in scores.per_claim[1]
+
+
+def test_string_evidence() -> None:
+    gold = [claim("0")]
+    texts = [Evidence(question="", answer=" ".join(pair)) for pair in (BAN, FINE)]
+    alone = Prediction(id="0", claim="", evidence=texts, label=R)
+    found = values(legacy([alone], gold))
+    assert found["qa"] == pytest.approx(0.358987, abs=5e-7)
+    assert 0 < found["q"] < 0.665409  # the texts are compared with the questions
+    assert values(averitec_2024([alone], gold))["q"] == 0
+    both = Prediction(
+        id="0", claim="", evidence=[Evidence(question="xqz", answer=""), *texts], label=R
+    )
+    assert values(legacy([both], gold))["q"] == 0  # questions, where there are any
+    assert values(legacy([both], gold))["qa"] == pytest.approx(0.358987, abs=5e-7)
+    gold[0].extra["string_evidence"] = ["The town has a ban."]
+    assert gold_strings(gold[0])[-1] == "The town has a ban."
+
+
+def test_a_question_with_two_answers_counts_once_among_questions() -> None:
+    once = [Evidence(question=FINE[0], answer=a) for a in (FINE[1], "It is 80 crowns.")]
+    asked = Prediction(id="0", claim="", evidence=once, label=R, asked=[FINE[0]])
+    found = values(legacy([asked], [claim()]))
+    assert found["q"] == values(legacy([prediction(qas=[FINE])], [claim()]))["q"]
+    assert found["qa"] > values(legacy([prediction(qas=[FINE])], [claim()]))["qa"]
+
+
+def test_all_qas_count_on_the_first_evalai_page() -> None:
+    late = prediction(qas=[OTHER] * 10 + [BAN, FINE])
+    assert values(legacy([late], [claim()]))["qa"] == 0
+    assert values(legacy([late], [claim()], first=None))["qa"] == pytest.approx(0.358987, abs=5e-7)
+
+
+def test_official_fills_a_missing_claim_with_the_first_prediction() -> None:
+    gold = [claim("0"), claim("1"), claim("2", S)]
+    guessed = [prediction("1", qas=[BAN, FINE])]
+    for scorer in (Averitec2024, AveritecLegacy):
+        plain = scorer(draws=20).score(gold, guessed)
+        assert values(plain)["qa"] == pytest.approx(0.358987 / 3, abs=5e-7)
+        assert values(plain)["accuracy"] == pytest.approx(1 / 3)
+        quirk = scorer(draws=20, official=True).score(gold, guessed)
+        assert values(quirk)["qa"] == pytest.approx(0.358987, abs=5e-7)
+        assert values(quirk)["accuracy"] == pytest.approx(2 / 3)
+        (note,) = [n for n in quirk.notes if "quirk" in n]
+        assert "copy of the first prediction" in note
+        assert note.endswith("(2): 0, 2.")
+    assert not any("quirk" in note for note in plain.notes)
+
+
+def test_official_says_what_the_script_prints_by_type() -> None:
+    gold = [claim("0", types=["Causal Claim"]), claim("1", S, types=["Causal Claim"])]
+    guessed = [prediction(n, qas=[BAN, FINE]) for n in "01"]
+    scores = Averitec2024(draws=20, official=True).score(gold, guessed)
+    (row,) = scores.tables["by_type"]
+    assert row["evidence_above_0.25"] == pytest.approx(0.358987, abs=5e-7)  # label ignored
+    assert row["score_at_0.25"] == 0.5
+    assert any("evidence_above_0.25 of by_type" in note for note in scores.notes)
+    (row,) = legacy(guessed, gold).tables["by_type"]
+    assert row["evidence_above_0.20"] == row["evidence_above_0.30"] > 0.35
+
+
+def test_tables_4_and_5() -> None:
+    web = Answer(answer="The fine is 40 crowns.", source_medium="Web text")
+    pdf = Answer(answer="It is 80 crowns.", source_medium="PDF")
+    one = Claim(id="0", text="", label=R, questions=[Question(question=FINE[0], answers=[web])])
+    two = Claim(
+        id="1", text="", label=S, questions=[Question(question=FINE[0], answers=[web, pdf])]
+    )
+    many = Claim(
+        id="2", text="", label=S, questions=[Question(question=f"Is it {n}?") for n in range(4)]
+    )
+    guessed = [prediction("0", qas=[FINE]), prediction("1", qas=[FINE, OTHER, OTHER])]
+    tables = averitec_2024(guessed, [one, two, many]).tables
+    medium = {row["group"]: row for row in tables["by_medium"]}
+    assert {name: row["claims"] for name, row in medium.items()} == {"Web text": 2, "PDF": 1}
+    assert medium["PDF"]["qa"] < medium["Web text"]["qa"] < 1
+    number = tables["by_gold_qas"]
+    assert [(row["group"], row["claims"]) for row in number] == [("1", 1), ("2", 1), ("3+", 1)]
+    assert number[0]["qa"] == pytest.approx(0.9997, abs=5e-5)
+    assert number[2]["qa"] == 0
+    label = {row["group"]: row for row in tables["by_label"]}
+    assert (label[R]["score_at_0.25"], label[S]["score_at_0.25"]) == (1, 0)
+    assert (label[R]["qas"], label[S]["qas"]) == (1, 1.5)
+
+
 # Real submissions
 
 
@@ -376,3 +495,53 @@ def test_brier_is_the_same_in_every_process() -> None:
         for seed in range(6)
     }
     assert len(outputs) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")
+def test_the_first_script_on_real_claims(tmp_path: Path) -> None:
+    """Gold records of other claims, submitted as they are, scored by the plain formula."""
+    from nltk.tokenize import word_tokenize
+    from nltk.translate.meteor_score import single_meteor_score
+    from scipy.optimize import linear_sum_assignment
+
+    from components.datasets.gold import read_gold
+    from components.datasets.submission import read_submission
+
+    def strings(record: dict) -> list[str]:  # type: ignore[type-arg]
+        found = []
+        for question in record["questions"]:
+            for answer in question["answers"]:
+                found.append(f"{question['question']} {answer['answer']}")
+                if answer["answer_type"] == "Boolean" and "boolean_explanation" in answer:
+                    found[-1] += f". {answer['boolean_explanation']}"
+            if not question["answers"]:
+                found.append(f"{question['question']} No answer could be found.")
+        return found
+
+    def meteor_of(hypothesis: str, reference: str) -> float:
+        return float(single_meteor_score(word_tokenize(reference), word_tokenize(hypothesis)))
+
+    def matched(predicted: list[str], wanted: list[str]) -> float:
+        scores = np.array([[meteor_of(p, w) for w in wanted] for p in predicted])
+        return float(scores[linear_sum_assignment(scores, maximize=True)].sum() / len(wanted))
+
+    records = json.loads((DATA / "dev.json").read_text())
+    gold, submitted = records[:40], records[40:80]
+    for n in range(0, 40, 2):
+        del submitted[n]["justification"]
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    (tmp_path / "pred.json").write_text(json.dumps(submitted))
+    scorer = AveritecLegacy(draws=20, levels=[0.1])
+    scores = scorer.score(
+        read_gold(tmp_path / "gold.json"), read_submission(tmp_path / "pred.json")
+    )
+    for row, wanted, guessed in zip(scores.per_claim, gold, submitted, strict=True):
+        assert row["qa"] == pytest.approx(matched(strings(guessed)[:10], strings(wanted)), abs=1e-9)
+        asked = [[q["question"] for q in record["questions"]] for record in (guessed, wanted)]
+        assert row["q"] == pytest.approx(matched(asked[0][:10], asked[1]), abs=1e-9)
+        justification = guessed.get("justification", " ".join(strings(guessed)[:10]))
+        expected = meteor_of(justification, wanted["justification"])
+        assert row["justification"] == pytest.approx(expected, abs=1e-9)
+        above = expected if row["qa"] > 0.1 else 0
+        assert row["justification_at_0.10"] == pytest.approx(above, abs=1e-9)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.datasets.submission import check_submission
+from components.datasets.lint import lint
 from components.files import ROOT
 from components.records import read_lines
 from tests.conftest import Ran, command
@@ -47,7 +47,7 @@ def test_the_default_experiment(experiment: Callable[..., Ran]) -> None:
     assert all(abs(sum(p["probabilities"].values()) - 1) < 1e-3 for p in predictions)
     assert all(p["justification"] for p in predictions)
     for file in ("submission_2024.json", "submission_2025.csv"):
-        assert check_submission(first.folder / file) == []
+        assert lint(first.folder / file).errors == []
     again = experiment()
     assert again.computed() == {}
     assert again.predictions() == first.predictions()

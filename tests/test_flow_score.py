@@ -92,6 +92,53 @@ def test_2025_csv(folder: Path) -> None:
     assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
 
 
+def test_first_script_by_its_scorer(folder: Path) -> None:
+    questions = [{"question": q, "answers": [{"answer": a}]} for q, a in QAS]
+    record = {"label": "Refuted", "questions": questions, "justification": "the cat sat"}
+    (folder / "first.json").write_text(json.dumps([record]))
+    (folder / "gold.json").write_text(json.dumps([{**GOLD[0], "justification": "the cat sat"}]))
+    done = flow(
+        folder,
+        f"predictions={folder}/first.json",
+        f"gold={folder}/gold.json",
+        "scorer=averitec_legacy",
+        "scorer.official=true",
+        f"out={folder}/out.json",
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((folder / "out.json").read_text())
+    assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
+    assert run["measures"]["justification"]["value"] == pytest.approx(0.981481, abs=5e-7)
+    assert any("quirk" in note for note in run["notes"])
+
+
+def test_first_evalai_page(folder: Path) -> None:
+    texts = [
+        "Did the city ban the cars? Yes. The city introduced the ban in May.",
+        "How much is the fine? The fine is 40 crowns.",
+        "How much is the fine? It is 80 crowns.",
+        "Who proposed the ban? No answer could be found.",
+    ]
+    (folder / "gold.json").write_text(
+        json.dumps([{"id": 0, "label": "Refuted", "evidence": texts}])
+    )
+    record = {"label": "Refuted", "evidence": [" ".join(pair) for pair in QAS]}
+    (folder / "first.jsonl").write_text(json.dumps(record) + "\n")
+    done = flow(
+        folder,
+        f"predictions={folder}/first.jsonl",
+        f"gold={folder}/gold.json",
+        "scorer=averitec_legacy",
+        "scorer.first=null",
+        "scorer.levels=[0.2,0.25,0.3]",
+        f"out={folder}/out.json",
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((folder / "out.json").read_text())
+    assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
+    assert run["measures"]["score_at_0.30"]["value"] == 1
+
+
 def test_csv_solution_as_gold(folder: Path) -> None:
     cell = "".join(f"{q}\t\t\n{a}\t\t\n\n" for q, a in QAS)
     (folder / "gold.csv").write_text(f'id,claim,evi,label,split\n0,c,"{cell}",Refuted,gold\n')

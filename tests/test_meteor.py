@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.assets import nltk_ready
-from components.score.meteor import meteor, tokens
+from components.score.meteor import meteor
 from components.score.wordnet import synonyms
+from components.score.words import tokens
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 
@@ -72,7 +73,8 @@ def test_equals_nltk_on_any_text(hypothesis: str, reference: str) -> None:
 def test_first_use_in_many_threads_at_once() -> None:
     code = """if True:
         from concurrent.futures import ThreadPoolExecutor
-        from components.score.meteor import meteor, tokens
+        from components.score.meteor import meteor
+        from components.score.words import tokens
         pairs = [("auto", "car"), ("cats running", "cat run")] * 8
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda pair: meteor(tokens(pair[0]), tokens(pair[1])), pairs))

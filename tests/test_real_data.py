@@ -12,8 +12,9 @@ import pytest
 from components.datasets.averitec import Averitec, claim_to
 from components.datasets.base import normalised
 from components.datasets.fever import Fever
+from components.datasets.lint import lint
 from components.datasets.scifact import SciFact
-from components.datasets.submission import check_submission, read_submission, write_csv, write_json
+from components.datasets.submission import read_submission, write_csv, write_json
 from components.files import ROOT
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", ROOT / "../shared/data"))
@@ -90,7 +91,7 @@ def test_submissions_of_2024(name: str, tmp_path: Path) -> None:
     write_csv(tmp_path / "pred.csv", predictions)
     write_json(tmp_path / "pred.json", predictions)
     for file in ("pred.csv", "pred.json"):
-        assert check_submission(tmp_path / file) == []
+        assert lint(tmp_path / file).errors == []
         again = read_submission(tmp_path / file)
         assert [(p.id, p.label, len(p.evidence)) for p in again] == [
             (p.id, p.label, len(p.evidence)) for p in predictions

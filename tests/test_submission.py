@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas
@@ -10,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.datasets.lint import lint
 from components.datasets.submission import (
     INNER,
     OUTER,
-    check_submission,
     read_submission,
     write_csv,
     write_json,
@@ -94,7 +96,7 @@ def test_csv_is_read_back_by_the_official_rule(
             (single_line(e.question), single_line(e.answer)) for e in prediction.evidence[:10]
         ]
         assert label == prediction.label
-    assert check_submission(path) == []
+    assert lint(path).errors == []
     again = read_submission(path)
     assert [(p.id, p.label, len(p.evidence)) for p in again] == [
         (p.id, p.label, min(10, len(p.evidence))) for p in predictions
@@ -133,10 +135,10 @@ def test_pitfall_6_what_others_wrote_is_found(tmp_path: Path) -> None:
     path = tmp_path / "pred.csv"
     rows = '0,A.,,Refuted,pred\n1,B.,NA,Refuted,pred\n2,C.,"Q\t\t\nA\t\t\nB\t\t\n\n",Refuted,pred\n'
     path.write_text("id,claim,evi,label,split\n" + rows)
-    problems = check_submission(path)
-    assert "row 1: evi is read as missing" in problems
-    assert "row 2: evi is read as missing" in problems
-    assert any("line 8: a QA with 2 delimiters" in p for p in problems)
+    problems = [str(error) for error in lint(path).errors]
+    assert any(p.startswith("line 2: claim 0: the evidence is read as missing") for p in problems)
+    assert any(p.startswith("line 3: claim 1: the evidence is read as missing") for p in problems)
+    assert any(p.startswith("line 8: claim 2: a QA with 2 delimiters") for p in problems)
     with pytest.raises(ClaimflowError, match=r"a QA with 0 delimiters .* 'NA'"):
         read_submission(path)
     bad: list[BadLine] = []
@@ -149,7 +151,8 @@ def test_pitfall_7_pairing_is_by_id(tmp_path: Path) -> None:
     write_csv(path, [one(id=n) for n in ("10", "2", "1")])  # 0 is missing, order is by value
     assert list(pandas.read_csv(path)["id"]) == [1, 2, 10]
     assert [p.id for p in read_submission(path)] == ["1", "2", "10"]
-    assert check_submission(path) == ["ids must run from 0 to 2; 0 is missing"]
+    (error,) = lint(path).errors
+    assert error.message == "8 claims are missing: 0, 3, 4, 5, 6 …"
     records = [
         {"claim_id": "10", "claim": "Ten.", "evidence": [], "pred_label": "Refuted"},
         {"claim_id": 9, "claim": "Nine.", "evidence": [], "pred_label": "Supported"},
@@ -158,7 +161,7 @@ def test_pitfall_7_pairing_is_by_id(tmp_path: Path) -> None:
     path.write_text(json.dumps(records))
     assert {p.id: p.claim for p in read_submission(path)} == {"10": "Ten.", "9": "Nine."}
     path.write_text(json.dumps([*records, {**records[0], "claim_id": 10}]))
-    with pytest.raises(ClaimflowError, match="claim id 10 again"):
+    with pytest.raises(ClaimflowError, match="claim 10 stands here twice"):
         read_submission(path)
     with pytest.raises(ClaimflowError, match="Two predictions for claim 4"):
         write_csv(path, [one(id="4"), one(id="4")])
@@ -211,7 +214,76 @@ def test_unknown_label_and_other_errors(tmp_path: Path) -> None:
         read_submission(path)
 
 
-def test_more_than_ten_qas_are_said(tmp_path: Path) -> None:
+def test_forms_before_2024(tmp_path: Path) -> None:
     path = tmp_path / "pred.json"
-    write_json(path, [one(*[(f"{n}?", "Yes.") for n in range(12)])])
-    assert check_submission(path) == ["claim 0 has 12 QAs, of which 10 count"]
+    yes = {"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": "It did."}
+    questions = [
+        {"question": "Is it?", "answers": [yes, {"answer": "So.", "source_url": "u"}]},
+        {"question": "Who?", "answers": []},
+        {"question": "Why?", "answers": "Because."},
+    ]
+    first = {"label": "Refuted", "questions": questions, "justification": "It is so."}
+    texts = {"label": "Supported", "string_evidence": ["One.", "Two."]}
+    path.write_text(json.dumps([first, texts]))
+    one, two = read_submission(path)
+    assert [(e.question, e.answer, e.url) for e in one.evidence] == [
+        ("Is it?", "Yes. It did.", None),
+        ("Is it?", "So.", "u"),
+        ("Who?", "No answer could be found.", None),
+        ("Why?", "Because.", None),
+    ]
+    assert (one.id, one.asked) == ("0", ["Is it?", "Who?", "Why?"])
+    assert one.justification == "It is so."
+    assert (two.id, two.label, two.asked) == ("1", "Supported", [])
+    assert [(e.question, e.answer) for e in two.evidence] == [("", "One."), ("", "Two.")]
+    flat = {"id": 3, "label": "Refuted", "evidence": ["A.", "B."]}
+    named = {"predicted_label": "Supported", "predicted_evidence": ["C."]}
+    path.write_text(f"{json.dumps(flat)}\n{json.dumps(named)}\n")
+    one, two = read_submission(path)
+    assert (one.id, [e.answer for e in one.evidence]) == ("3", ["A.", "B."])
+    assert (two.id, [e.answer for e in two.evidence]) == ("1", ["C."])
+    path.write_text('[{"claim_id": 0, "verdict": "Refuted"}]')
+    with pytest.raises(ClaimflowError, match=r"no prediction: .* here are claim_id, verdict"):
+        read_submission(path)
+
+
+def test_positions_count_bad_records_too(tmp_path: Path) -> None:
+    path = tmp_path / "pred.json"
+    path.write_text('{"label": "Refuted", "questions": []}\n{oh\n{"label": "no", "questions": []}\n'
+                    '{"label": "Supported", "questions": []}\n')  # fmt: skip
+    assert [(p.id, p.label) for p in read_submission(path, "skip")] == [
+        ("0", "Refuted"),
+        ("3", "Supported"),
+    ]
+
+
+def test_a_large_file_takes_the_memory_of_a_window(tmp_path: Path) -> None:
+    """Two files, one four times the other: what is held at once is the same, and small."""
+    code = """if True:
+        import resource, sys
+        from pathlib import Path
+        from components.datasets.lint import lint
+        from components.datasets.submission import read_submission
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found = read_submission(Path(sys.argv[1]))
+        assert not lint(Path(sys.argv[1])).errors
+        print(len(found), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+    """
+    page = json.dumps({"question": "Who?", "answer": "Her.", "scraped_text": "é" * 10**6})
+    peaks = []
+    for claims in (10, 40):
+        path = tmp_path / f"{claims}.json"
+        with open(path, "w") as file:
+            for n in range(claims):
+                file.write("[" if n == 0 else ",\n")
+                file.write(f'{{"claim_id": {n}, "pred_label": "Refuted", "evidence": [{page}]}}')
+            file.write("]")
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+        )
+        count, peak = map(int, done.stdout.split())
+        assert count == claims
+        peaks.append(peak)
+    assert path.stat().st_size > 2e8
+    assert max(peaks) < 150
+    assert peaks[1] < peaks[0] + 40

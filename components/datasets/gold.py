@@ -16,11 +16,11 @@ from components.score.retrieval import read_qrels
 
 
 def read_gold(path: Path) -> list[Claim]:
-    """Claims of a file of AVeriTeC (JSON of 2024, CSV solution of 2025), FEVER, SciFact or
-    SciFact-Open (JSON lines), or of TREC qrels.
+    """Claims of a file of AVeriTeC (JSON; solution of the first EvalAI page; CSV solution of 2025),
+    FEVER, SciFact or SciFact-Open (JSON lines), or of TREC qrels.
 
-    Told apart by content. Claims of a CSV have no types or sources, those of qrels only `relevant`
-    documents. Raises ClaimflowError for a file that is none of them or has a bad record.
+    Told apart by content. Claims of a solution have no types or sources, those of qrels only
+    `relevant` documents. Raises ClaimflowError for a file that is none of them or has a bad record.
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")
@@ -52,11 +52,22 @@ def _json(path: Path) -> list[Claim]:
 
 def _reader(raw: dict[str, Any]) -> Callable[[dict[str, Any], int], Claim]:
     """The reader for a record, by its fields; those of AVeriTeC have `claim_id` or no id."""
+    if "claim" not in raw and isinstance(raw.get("evidence"), list):
+        return lambda raw, position: averitec.claim_from(_first_evalai(raw), position)
     if "id" not in raw or {"claim_id", "questions"} & raw.keys():
         return averitec.claim_from
     if isinstance(raw.get("evidence"), dict) or "cited_doc_ids" in raw:
         return lambda raw, position: scifact.claim_from(raw)
     return lambda raw, position: fever.claim_from(raw)
+
+
+def _first_evalai(raw: dict[str, Any]) -> dict[str, Any]:
+    """A record of the solution of the first EvalAI page (id, label, evidence as texts) as one of
+    the data set."""
+    texts = msgspec.convert(raw["evidence"], list[str])
+    return {"claim": "", "claim_id": raw.get("id"), "label": raw.get("label")} | {
+        "string_evidence": texts
+    }
 
 
 def _solution(path: Path) -> list[Claim]:

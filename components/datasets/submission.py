@@ -1,6 +1,8 @@
-"""Submissions to the AVeriTeC shared tasks: the JSON of 2024 and the CSV of 2025.
+"""Submissions to the AVeriTeC shared tasks: the JSON of 2024 and the CSV of 2025; and the forms
+before them.
 
-Both name each claim by its id, and are paired with gold claims by id, never by order.
+Both name each claim by its id, and are paired with gold claims by id, never by order. In the forms
+before, a record without an id has its position in the file as id.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from components.errors import ClaimflowError
 from components.files import write_whole
 from components.records import (
     AVERITEC_LABELS,
+    Answer,
     BadLine,
     Evidence,
     Prediction,
@@ -31,7 +35,10 @@ FIRST = 10  # QAs of a claim that count
 HEADER = ["id", "claim", "evi", "label", "split"]
 INNER = "\t\t\n"  # between question and answer
 OUTER = "\t\t\n\n"  # after each QA
-LARGEST = 250 * 2**20  # bytes that the portal took
+NO_ANSWER = "No answer could be found."
+
+
+# JSON: what a record of each form holds
 
 
 class _Evidence(Record):
@@ -40,11 +47,116 @@ class _Evidence(Record):
     url: str | list[str] | None = None
 
 
-class _Prediction(Record):
+class _Task(Record):
+    """The shared task of 2024."""
+
     claim_id: int | str
     pred_label: str
     claim: str | None = None
     evidence: list[_Evidence] = []
+    string_evidence: list[str] = []
+
+    def prediction(self, position: int) -> Prediction:
+        evidence = [
+            Evidence(question=e.question or "", answer=e.answer or "", url=_first(e.url))
+            for e in self.evidence
+        ]
+        evidence += [Evidence(question="", answer=text) for text in self.string_evidence]
+        return _prediction(self.claim_id, self.claim, evidence, self.pred_label)
+
+
+class _Question(Record):
+    question: str
+    answers: list[Answer | str] | Answer | str | None = None
+
+
+class _First(Record):
+    """The first evaluation script: keys of the data set, claims told by their order."""
+
+    label: str
+    claim_id: int | str | None = None
+    id: int | str | None = None
+    claim: str | None = None
+    questions: list[_Question] = []
+    string_evidence: list[str] = []
+    justification: str | None = None
+
+    def prediction(self, position: int) -> Prediction:
+        evidence = []
+        for asked in self.questions:
+            answers = asked.answers if isinstance(asked.answers, list) else [asked.answers]
+            for answer in answers or [None]:
+                evidence.append(_answered(asked.question, answer))
+        evidence += [Evidence(question="", answer=text) for text in self.string_evidence]
+        found = _prediction(self._name(position), self.claim, evidence, self.label)
+        found.justification = self.justification
+        questions = [asked.question for asked in self.questions]
+        if questions != [e.question for e in evidence if e.question]:
+            found.asked = questions
+        return found
+
+    def _name(self, position: int) -> int | str:
+        names = (name for name in (self.claim_id, self.id) if name is not None)
+        return next(names, position)
+
+
+class _Flat(Record):
+    """The first EvalAI page: evidence as texts. Its evaluator reads label and evidence, though the
+    page names predicted_label and predicted_evidence."""
+
+    label: str | None = None
+    predicted_label: str | None = None
+    id: int | str | None = None
+    claim: str | None = None
+    evidence: list[str] = []
+    predicted_evidence: list[str] = []
+
+    def prediction(self, position: int) -> Prediction:
+        label = self.predicted_label if self.label is None else self.label
+        if label is None:
+            raise ClaimflowError("no label")
+        texts = self.evidence or self.predicted_evidence
+        evidence = [Evidence(question="", answer=text) for text in texts]
+        name = position if self.id is None else self.id
+        return _prediction(name, self.claim, evidence, label)
+
+
+FORMS: dict[str, Any] = {
+    "2024": _Task,
+    "first script": _First,
+    "first EvalAI": _Flat,
+    "run": Prediction,  # predictions.jsonl of a run
+}
+
+
+def form_of(raw: dict[str, Any]) -> str:
+    """Which of FORMS a record has. Raises ClaimflowError for none."""
+    evidence = raw.get("evidence")
+    texts = isinstance(evidence, list) and any(isinstance(e, str) for e in evidence)
+    if "pred_label" in raw:
+        return "2024"
+    if "questions" in raw or "string_evidence" in raw:
+        return "first script"
+    if texts or "predicted_label" in raw:
+        return "first EvalAI"
+    if "label" in raw and "id" in raw:
+        return "run"
+    raise ClaimflowError(
+        "this is no prediction: its label must stand in pred_label (2024), or in label beside "
+        f"questions, string_evidence or evidence (before); here are {', '.join(raw) or 'no keys'}"
+    )
+
+
+def _answered(question: str, answer: Answer | str | None) -> Evidence:
+    """A QA as the first script compares it."""
+    if answer is None:
+        return Evidence(question=question, answer=NO_ANSWER)
+    if isinstance(answer, str):
+        return Evidence(question=question, answer=answer)
+    text = answer.answer
+    if answer.answer_type == "Boolean" and answer.boolean_explanation is not None:
+        text += f". {answer.boolean_explanation}"
+    return Evidence(question=question, answer=text, url=answer.source_url)
 
 
 # JSON, 2024
@@ -73,29 +185,26 @@ def write_json(path: Path, predictions: list[Prediction]) -> None:
     write_whole(path, text.encode("utf-8", "replace") + b"\n")
 
 
-def _read_json(path: Path, on_error: str, bad: list[BadLine] | None) -> list[Prediction]:
-    predictions: dict[str, Prediction] = {}
+def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[int, Prediction]]:
+    position = 0  # of the record in the file, those that are no JSON included
+    unread = len(bad)
     for line, raw in read_lines(path, dict[str, Any], on_error, bad):
+        position += len(bad) - unread
         try:
-            if other := findings.prediction_from(raw):  # FEVER, SciFact
-                if predictions.setdefault(other.id, other) is not other:
-                    raise ClaimflowError(f"claim {other.id} stands here twice")
-                continue
-            if "pred_label" not in raw and {"id", "label"} <= raw.keys():
-                ours = msgspec.convert(raw, Prediction)  # predictions.jsonl of a run
-                checked_label(ours.label, AVERITEC_LABELS)
-                if predictions.setdefault(ours.id, ours) is not ours:
-                    raise ClaimflowError(f"claim {ours.id} stands here twice")
-                continue
-            record = msgspec.convert(raw, _Prediction)
-            evidence = [
-                Evidence(question=e.question or "", answer=e.answer or "", url=_first(e.url))
-                for e in record.evidence
-            ]
-            _add(predictions, record.claim_id, record.claim, evidence, record.pred_label)
+            yield line, _from_record(raw, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
-    return list(predictions.values())
+        position += 1
+        unread = len(bad)
+
+
+def _from_record(raw: dict[str, Any], position: int) -> Prediction:
+    if documents := findings.prediction_from(raw):  # FEVER, SciFact
+        return documents
+    record = msgspec.convert(raw, FORMS[form_of(raw)])
+    found = record if isinstance(record, Prediction) else record.prediction(position)
+    checked_label(found.label, AVERITEC_LABELS)
+    return found
 
 
 def _first(url: str | list[str] | None) -> str | None:
@@ -128,36 +237,39 @@ def write_csv(path: Path, predictions: list[Prediction], split: str = "pred") ->
     write_whole(path, out.getvalue().encode("utf-8"))
 
 
-def _read_csv(path: Path, on_error: str, bad: list[BadLine] | None) -> list[Prediction]:
-    text = path.read_bytes().decode("utf-8-sig", "replace").replace("\0", "")
-    limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
+def _read_csv(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[int, Prediction]]:
+    for line, row in csv_rows(path):
+        try:
+            if None in row or None in row.values():
+                raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
+            evidence = split_cell(row["evi"])
+            checked_label(row["label"], AVERITEC_LABELS)
+            yield line, _prediction(row["id"], row.get("claim"), evidence, row["label"])
+        except ClaimflowError as error:
+            report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """(number of its last line, row) of a CSV of 2025, one at a time.
+
+    Raises ClaimflowError when columns are missing or the file is no CSV.
+    """
+    limit = csv.field_size_limit(2**31 - 1)
     try:
-        reader = csv.DictReader(io.StringIO(text, newline=""))
-        missing = [name for name in ("id", "evi", "label") if name not in (reader.fieldnames or [])]
-        if missing:
-            raise ClaimflowError(
-                f"{path} has no column {', '.join(missing)}: its header must be {','.join(HEADER)}."
-            )
-        predictions: dict[str, Prediction] = {}
-        for row in reader:
-            try:
-                if None in row or None in row.values():
-                    raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
-                _add(
-                    predictions,
-                    row["id"],
-                    row.get("claim"),
-                    split_cell(row["evi"]),
-                    row["label"],
+        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+            reader = csv.DictReader(line.replace("\0", "") for line in lines)
+            missing = [x for x in ("id", "evi", "label") if x not in (reader.fieldnames or [])]
+            if missing:
+                raise ClaimflowError(
+                    f"{path} has no column {', '.join(missing)}: its header must be "
+                    f"{','.join(HEADER)}."
                 )
-            except ClaimflowError as error:
-                problem = BadLine(file=str(path), line=reader.line_num, reason=str(error))
-                report(problem, on_error, bad)
+            for row in reader:
+                yield reader.line_num, row
     except csv.Error as error:
         raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
     finally:
         csv.field_size_limit(limit)
-    return list(predictions.values())
 
 
 def split_cell(cell: str) -> list[Evidence]:
@@ -189,75 +301,50 @@ def read_submission(
     bad: list[BadLine] | None = None,
     system: str | None = None,
 ) -> list[Prediction]:
-    """Predictions from a submission of either form, from a run's predictions.jsonl, or of FEVER,
-    SciFact or SciFact-Open, told apart by content; claim ids are unique.
+    """Predictions from a submission of any form, AVeriTeC's, FEVER's, SciFact's or SciFact-Open's,
+    or from a run's predictions.jsonl; claim ids are unique. Forms are told apart by content, record
+    by record. The file is read piece by piece, and what nothing scores (scraped_text) is dropped on
+    the way.
 
     system: whose predictions, where the table of SciFact-Open has several systems.
     on_error: "stop" raises ClaimflowError at the first bad record (unknown label, repeated id,
     broken cell); "skip" appends it to `bad` and goes on.
     """
+    problems: list[BadLine] = [] if bad is None else bad
+    if is_table(path):
+        return findings.read_table(path, system, on_error, problems)
+    read = _read_json if is_json(path) else _read_csv
+    predictions: dict[str, Prediction] = {}
+    for line, prediction in read(path, on_error, problems):
+        if predictions.setdefault(prediction.id, prediction) is not prediction:
+            reason = f"claim {prediction.id} stands here twice"
+            report(BadLine(file=str(path), line=line, reason=reason), on_error, problems)
+    return list(predictions.values())
+
+
+def is_table(path: Path) -> bool:
+    """Whether a submission is a Parquet table (SciFact-Open)."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def is_json(path: Path) -> bool:
+    """Whether a submission is JSON, else it is CSV. Raises ClaimflowError when there is nothing."""
     if not path.is_file():
         raise ClaimflowError(f"No submission {path.absolute()}.")
-    start = path.read_bytes()[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
+    with open(path, "rb") as file:
+        start = file.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         raise ClaimflowError(f"{path} is empty.")
-    if start.startswith(b"PAR1"):
-        return findings.read_table(path, system, on_error, bad)
-    read = _read_json if start[:1] in (b"[", b"{") else _read_csv
-    return read(path, on_error, bad)
+    return start[:1] in (b"[", b"{")
 
 
-def check_submission(path: Path) -> list[str]:
-    """What the official readers would stumble over, one line each; an empty list: nothing.
-
-    Both: labels, ids 0 to n-1 without gap or repeat, more than 10 QAs. CSV, read with pandas as
-    the evaluator does: the header, cells taken for missing (empty, "NA", "None" …), broken QAs.
-    JSON: texts where texts are due, and a size that the portal takes.
-    """
-    problems: list[BadLine] = []
-    predictions = read_submission(path, "skip", problems)
-    found = [str(problem) for problem in problems]
-    ids = [p.id for p in predictions]
-    if not found and sorted(ids) != sorted(map(str, range(len(ids)))):
-        due = next(str(i) for i in range(len(ids) + 1) if str(i) not in ids)
-        found.append(f"ids must run from 0 to {len(ids) - 1}; {due} is missing")
-    for p in predictions:
-        if len(p.evidence) > FIRST:
-            found.append(f"claim {p.id} has {len(p.evidence)} QAs, of which {FIRST} count")
-    if path.read_bytes()[:16].lstrip()[:1] not in (b"[", b"{"):
-        found += _missing_cells(path)
-    elif path.stat().st_size > LARGEST:
-        found.append(f"{path.stat().st_size // 2**20} MB: the portal refused files of 270 MB")
-    return found
-
-
-def _missing_cells(path: Path) -> list[str]:
-    import pandas
-
-    table = pandas.read_csv(path)
-    if list(table.columns) != HEADER:
-        return [f"header {','.join(map(str, table.columns))} where {','.join(HEADER)} is due"]
-    found = []
-    if set(table["split"]) - {"pred", "gold"}:
-        found.append("column split must hold pred, in a solution gold")
-    for name in ("id", "claim", "evi", "label"):
-        rows = table.index[table[name].isna()]
-        found += [f"row {row + 1}: {name} is read as missing" for row in rows]
-    return found
-
-
-def _add(
-    predictions: dict[str, Prediction],
-    id: int | str,
-    claim: str | None,
-    evidence: list[Evidence],
-    label: str,
-) -> None:
-    name = str(id).strip()
-    if name in predictions:
-        raise ClaimflowError(f"claim id {name} again")
-    checked_label(label, AVERITEC_LABELS)
-    predictions[name] = Prediction(id=name, claim=claim or "", evidence=evidence, label=label)
+def _prediction(
+    id: int | str, claim: str | None, evidence: list[Evidence], label: str
+) -> Prediction:
+    return Prediction(id=str(id).strip(), claim=claim or "", evidence=evidence, label=label)
 
 
 def _by_id(predictions: list[Prediction]) -> list[Prediction]:

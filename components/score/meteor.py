@@ -1,94 +1,198 @@
-"""METEOR as NLTK's `single_meteor_score` computes it, with everything about a string done once.
+"""METEOR as NLTK's `single_meteor_score` computes it, for many pairs of texts at once.
 
 Stages: exact, then Porter stem, then WordNet synonym; alpha .9, beta 3, gamma .5 (Lavie and
 Agarwal 2007). NLTK's quirk is kept, since published figures rest on it: words that the stem stage
 leaves unmatched stay stemmed, so synonyms are looked up for stems ("automobile" is looked up as
 "automobil" and has none).
+
+NLTK goes from the last word to the first and takes the last partner that is free. Equal words are
+so paired last with last, last but one with last but one: a word with its count from the end is a
+*key* that a text has once, and the first two stages are look-ups of keys, done for all pairs in
+one array. Few words come as far as the third.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-from components.assets import nltk_ready
+import numpy as np
+from numpy.typing import NDArray
+
 from components.score.wordnet import synonyms
+from components.score.words import Tokens
 
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
-Words = list[tuple[int, str]]  # with their positions in the text
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+Job: TypeAlias = tuple[Sequence[Tokens], Sequence[Tokens]]
 
 
-def meteor(hypothesis: tuple[str, ...], reference: tuple[str, ...]) -> float:
+def meteor(hypothesis: Tokens, reference: Tokens) -> float:
     """METEOR of two texts given as `tokens`: 0 to below 1, higher is better; 0 if one is empty.
 
     Not symmetric: recall (the share of the reference that is matched) weighs nine times as much
-    as precision.
+    as precision. `meteors` is made for many pairs.
     """
-    pairs: list[tuple[int, int]] = []
-    left, right = _match(list(enumerate(hypothesis)), list(enumerate(reference)), pairs)
-    if left and right:
-        left, right = _match(_stemmed(left), _stemmed(right), pairs)
-    if left and right:
-        _match_synonyms(left, right, pairs)
-    if not pairs:
-        return 0.0
-    pairs.sort()
-    matches, chunks = len(pairs), 1
-    for (i, j), following in itertools.pairwise(pairs):
-        chunks += following != (i + 1, j + 1)
-    precision = matches / len(hypothesis)
-    recall = matches / len(reference)
+    return float(meteors([([hypothesis], [reference])])[0][0, 0])
+
+
+def meteors(jobs: Sequence[Job]) -> list[Floats]:
+    """For each (hypotheses, references) the matrix (hypotheses, references) of METEOR.
+
+    Memory grows with the number of references times that of different words: give a few hundred
+    jobs at a time.
+    """
+    rows: dict[Tokens, int] = {}
+    for side in (1, 0):  # references first
+        for job in jobs:
+            for text in job[side]:
+                rows.setdefault(text, len(rows))
+    left = [rows[h] for hypotheses, references in jobs for h in hypotheses for _ in references]
+    right = [rows[r] for hypotheses, references in jobs for _ in hypotheses for r in references]
+    shapes = [(len(hypotheses), len(references)) for hypotheses, references in jobs]
+    texts = _Texts.of(list(rows), references=max(right, default=-1) + 1)
+    values = _scores(texts, np.array(left, np.int64), np.array(right, np.int64))
+    ends = np.cumsum([n * m for n, m in shapes])[:-1]
+    return [part.reshape(s) for part, s in zip(np.split(values, ends), shapes, strict=True)]
+
+
+@dataclasses.dataclass
+class _Texts:
+    """The words of texts, one text after the other, and what the references among them have."""
+
+    size: Ints  # (texts): words
+    start: Ints  # (texts): where the first word stands
+    key: Ints  # (words): a number for a word with the count of equal ones behind it; that of
+    # words in references, from 1, else 0
+    stem: Ints  # (words)
+    related: list[frozenset[int]]  # (stems): synonyms in any reference
+    place_of: NDArray[np.int32]  # (references, keys): place of the word in the text, or -1
+    has_stem: Bools  # (references, stems)
+    has_synonym: Bools  # (references, stems): whether it has a synonym of the stem
+
+    @classmethod
+    def of(cls, texts: Sequence[Tokens], references: int) -> _Texts:
+        """The first `references` texts are references."""
+        size = np.array([len(text) for text in texts], np.int64)
+        flat = itertools.chain.from_iterable
+        words = {word: n for n, word in enumerate(dict.fromkeys(flat(texts)))}
+        word = np.fromiter(map(words.__getitem__, flat(texts)), np.int64, size.sum())
+        stems: dict[str, int] = {}
+        stem_of = np.array([stems.setdefault(_stem(w), len(stems)) for w in words], np.int64)
+        stem = stem_of[word]
+        text, place = _within(size)
+        later = _later(text * len(words) + word, place)
+        own = text < references
+        key = word * (later.max(initial=0) + 1) + later
+        number = np.zeros(key.max(initial=0) + 1, np.int64)
+        number[key[own]] = 1
+        number = np.cumsum(number) * number
+        key = number[key]
+        place_of = np.full((references, number.max() + 1), -1, np.int32)
+        place_of[text[own], key[own]] = place[own]
+        has_stem = np.zeros((references, len(stems)), bool)
+        has_stem[text[own], stem[own]] = True
+        known = {s for s, n in stems.items() if has_stem[:, n].any()}
+        related = [frozenset(stems[s] for s in synonyms(x) & known if s != x) for x in stems]
+        has_synonym = np.zeros_like(has_stem)
+        rich = [n for n, others in enumerate(related) if others]
+        if rich:
+            others = list(flat(related[n] for n in rich))
+            starts = np.cumsum([0, *(len(related[n]) for n in rich[:-1])])
+            has_synonym[:, rich] = np.logical_or.reduceat(has_stem[:, others], starts, axis=1)
+        start = np.cumsum(size) - size
+        return cls(size, start, key, stem, related, place_of, has_stem, has_synonym)
+
+
+def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
+    """METEOR of each pair of a hypothesis left[n] and a reference right[n]."""
+    # Words of all hypotheses, pair by pair, and the place of the partner of each.
+    pair, place = _within(texts.size[left])
+    at = texts.start[left][pair] + place
+    reference = right[pair]
+    match = _cells(texts.place_of, reference, texts.key[at]).astype(np.int64)
+    ours = np.flatnonzero(match < 0)
+    possible = texts.has_stem | texts.has_synonym
+    ours = ours[_cells(possible, reference[ours], texts.stem[at[ours]])]
+
+    # Words that are free in the references of pairs where a partner is possible.
+    open_pairs = np.unique(pair[ours])
+    number = np.full(len(left), -1)
+    number[open_pairs] = np.arange(len(open_pairs))
+    their_pair, their_place = _within(texts.size[right[open_pairs]])
+    begin = np.cumsum(texts.size[right[open_pairs]]) - texts.size[right[open_pairs]]
+    taken = np.flatnonzero((match >= 0) & (number[pair] >= 0))
+    free = np.ones(len(their_pair), bool)
+    free[begin[number[pair[taken]]] + match[taken]] = False
+    their_pair, their_place = their_pair[free], their_place[free]
+    their_stem = texts.stem[texts.start[right[open_pairs]][their_pair] + their_place]
+
+    # Equal stems, last with last.
+    a = number[pair[ours]] * len(texts.related) + texts.stem[at[ours]]
+    b = their_pair * len(texts.related) + their_stem
+    a_later, b_later = _later(a, place[ours]), _later(b, their_place)
+    deep = max(a_later.max(initial=0), b_later.max(initial=0)) + 1
+    both = np.intersect1d(a * deep + a_later, b * deep + b_later, True, return_indices=True)
+    match[ours[both[1]]] = their_place[both[2]]
+    free = np.ones(len(their_pair), bool)
+    free[both[2]] = False
+
+    # Synonyms, pair by pair: each word, from the last, with the last that is free.
+    ours = ours[match[ours] < 0]
+    ours = ours[_cells(texts.has_synonym, reference[ours], texts.stem[at[ours]])]
+    free &= np.isin(their_pair, number[pair[ours]])
+    waiting: dict[int, list[tuple[int, int]]] = {}
+    columns = (their_pair, their_place, their_stem)
+    for n, where, what in zip(*(column[free].tolist() for column in columns), strict=True):
+        waiting.setdefault(n, []).append((where, what))
+    ours = ours[::-1]
+    columns = (ours, number[pair[ours]], texts.stem[at[ours]])
+    for element, n, what in zip(*(column.tolist() for column in columns), strict=True):
+        candidates = waiting.get(n, [])
+        for c in range(len(candidates) - 1, -1, -1):
+            if candidates[c][1] in texts.related[what]:
+                match[element] = candidates.pop(c)[0]
+                break
+
+    # A chunk is a run of matches that are neighbours in both texts.
+    matched = match >= 0
+    follows = matched[1:] & (match[1:] == match[:-1] + 1) & matched[:-1] & (pair[1:] == pair[:-1])
+    matches = np.bincount(pair, matched, len(left))
+    chunks = matches - np.bincount(pair[1:], follows, len(left))
+    some = matches > 0
+    matches, chunks = matches[some], chunks[some]
+    precision, recall = matches / texts.size[left[some]], matches / texts.size[right[some]]
     mean = (precision * recall) / (ALPHA * precision + (1 - ALPHA) * recall)
-    return (1 - GAMMA * (chunks / matches) ** BETA) * mean
+    values = np.zeros(len(left))
+    values[some] = (1 - GAMMA * (chunks / matches) ** BETA) * mean
+    return values
 
 
-@functools.lru_cache(maxsize=100_000)
-def tokens(text: str) -> tuple[str, ...]:
-    """The tokens of NLTK's `word_tokenize`, lower-cased."""
-    nltk_ready()
-    from nltk.tokenize import word_tokenize
-
-    return tuple(word.lower() for word in word_tokenize(text))
+def _within(size: Ints) -> tuple[Ints, Ints]:
+    """(group, place in the group) of each element of groups of these sizes."""
+    group = np.repeat(np.arange(len(size)), size)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)
 
 
-def _match(left: Words, right: Words, pairs: list[tuple[int, int]]) -> tuple[Words, Words]:
-    """Add pairs of equal words to `pairs`, last with last; what is left on each side."""
-    places = _places(right)
-    rest: Words = []
-    taken = set()
-    for i, word in reversed(left):
-        if found := places.get(word):
-            j = found.pop()
-            taken.add(j)
-            pairs.append((i, j))
-        else:
-            rest.append((i, word))
-    return rest[::-1], [place for place in right if place[0] not in taken]
+def _cells(table: NDArray[Any], row: Ints, column: Ints) -> NDArray[Any]:
+    """table[row, column], faster."""
+    return table.ravel().take(row * table.shape[1] + column)
 
 
-def _match_synonyms(left: Words, right: Words, pairs: list[tuple[int, int]]) -> None:
-    """Pair each word, from the last, with the last free reference word among its synonyms."""
-    places = _places(right)
-    for i, word in reversed(left):
-        common = {word, *synonyms(word)} & places.keys()
-        if common:
-            best = max(common, key=lambda synonym: places[synonym][-1])
-            pairs.append((i, places[best].pop()))
-            if not places[best]:
-                del places[best]
-
-
-def _places(words: Words) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for position, word in words:
-        places.setdefault(word, []).append(position)
-    return places
-
-
-def _stemmed(words: Words) -> Words:
-    return [(position, _stem(word)) for position, word in words]
+def _later(group: Ints, place: Ints) -> Ints:
+    """How many elements of the same group have a higher place."""
+    order = np.argsort(group * (place.max(initial=0) + 1) - place)
+    ordered = group[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    later = np.empty(len(group), np.int64)
+    later[order] = np.arange(len(group)) - np.repeat(begins, np.diff(begins, append=len(group)))
+    return later
 
 
 @functools.cache

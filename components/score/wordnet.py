@@ -35,7 +35,11 @@ class _Part:
         self.index = {line[: line.find(" ")]: line for line in lines if line[:1].strip()}
         exceptions = (folder / f"{part}.exc").read_text(encoding="utf-8").split("\n")
         self.exceptions = {base[0]: base[1:] for base in map(str.split, exceptions) if base}
-        self.endings = [ending.split(":") for ending in _ENDINGS[part].split()]
+        self.synsets: dict[str, list[str]] = {}
+        self.endings: dict[str, list[list[str]]] = {}  # by the last letter
+        for ending in _ENDINGS[part].split():
+            old, new = ending.split(":")
+            self.endings.setdefault(old[-1], []).append([old, new])
 
     @staticmethod
     @functools.cache
@@ -50,16 +54,20 @@ class _Part:
         """One-word lemmas of the synsets of `word` and of its base forms."""
         forms = self.exceptions.get(word)
         if forms is None:
-            forms = [word.removesuffix(a) + b for a, b in self.endings if word.endswith(a)]
-        offsets: set[int] = set()
+            endings = self.endings.get(word[-1:], [])
+            forms = [word.removesuffix(a) + b for a, b in endings if word.endswith(a)]
+        found: set[str] = set()
         for form in {word, *forms} & self.index.keys():
             columns = self.index[form].split()  # lemma, pos, number of synsets, …, offsets
-            offsets.update(map(int, columns[-int(columns[2]) :]))
-        return {name for offset in offsets for name in self.synset(offset)}
+            for offset in columns[-int(columns[2]) :]:
+                found.update(self.synsets.get(offset) or self.synset(offset))
+        return found
 
-    def synset(self, offset: int) -> list[str]:
+    def synset(self, offset: str) -> list[str]:
         """One-word lemmas of the synset at a byte offset, without syntactic markers."""
-        line = self.data[offset : self.data.index(b"|", offset)].decode()
+        start = int(offset)
+        line = self.data[start : self.data.index(b"|", start)].decode()
         columns = line.split()  # offset, file, pos, number of lemmas, (lemma, id) …
         names = columns[4 : 4 + 2 * int(columns[3], 16) : 2]
-        return [name.partition("(")[0] for name in names if "_" not in name]
+        self.synsets[offset] = [name.partition("(")[0] for name in names if "_" not in name]
+        return self.synsets[offset]

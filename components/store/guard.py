@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import datetime
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 from components.records import Case, Claim, Document
@@ -71,23 +72,25 @@ class Guard(Step):
         if document.url:
             if claim.fact_check_url and same_url(document.url) == same_url(claim.fact_check_url):
                 return ARTICLE
-            if self._checks_facts(document.url):
+            if checks_facts(document.url, self.sites):
                 return SITE
         date = document.date or url_date(document.url or "", self.archive_stamps)
         if date and not claim.date:
             return UNDECIDED
         return LATER if date and claim.date and date > claim.date else None
 
-    def _checks_facts(self, url: str) -> bool:
-        page = same_url(url).lower()
-        host = page.partition("/")[0]
-        for site in self.sites:
-            name, _, path = site.partition("/")
-            if (host == name or host.endswith(f".{name}")) and (
-                not path or f"{page}/".startswith(f"{host}/{path}/")
-            ):
-                return True
-        return False
+
+def checks_facts(url: str, sites: Iterable[str]) -> bool:
+    """Whether a URL is of one of the sites, given as `host` or `host/path`."""
+    page = same_url(url).lower()
+    host = page.partition("/")[0]
+    for site in sites:
+        name, _, path = site.partition("/")
+        if (host == name or host.endswith(f".{name}")) and (
+            not path or f"{page}/".startswith(f"{host}/{path}/")
+        ):
+            return True
+    return False
 
 
 def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:

@@ -1,0 +1,706 @@
+"""What is wrong with a submission to AVeriTeC, FEVER or SciFact before an evaluator says so, and
+its repair.
+
+Errors are what an official evaluator or portal stops at, or counts for another claim; warnings
+are what costs points or breaks rules of the task without a word. A file without errors is accepted.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from components.datasets.submission import (
+    FIRST,
+    FORMS,
+    HEADER,
+    INNER,
+    OUTER,
+    csv_rows,
+    form_of,
+    is_json,
+)
+from components.errors import ClaimflowError, nearest
+from components.files import write_whole
+from components.labels import parse_label
+from components.records import AVERITEC_LABELS, BadLine, Claim, Record, read_lines
+from components.urls import same_url
+
+FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+FEVER_FIRST = 5  # sentences that count
+SCIFACT_LABELS = ("SUPPORT", "CONTRADICT")
+SCIFACT_FIRST = 3  # sentences of a document that count
+LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
+
+RULES = {
+    "json": "The file is one JSON list, or JSON lines, to its end.",
+    "encoding": "The file is UTF-8 without byte order mark, lone surrogates or NUL characters.",
+    "size": f"The file has at most {LARGEST // 2**20} MB; portals refused 270 MB.",
+    "scraped-text": "No page texts: nothing scores them, and they make the file large.",
+    "schema": "Records have the keys, cells and types that the evaluator reads.",
+    "nan": "No NaN, and no cell that pandas reads as missing (empty, NA, None).",
+    "id": "Each claim stands once, in order; ids run from 0 without gap.",
+    "label": "Labels are spelt as in the data set.",
+    "delimiter": "In a CSV, TAB TAB NEWLINE parts question and answer; texts have neither.",
+    "no-evidence": "Each claim has evidence; without, it scores 0.",
+    "empty-qa": "Questions and answers have text.",
+    "long-evidence": "Answers are no longer than a passage.",
+    "many-qas": f"At most {FIRST} QAs; the others don't count.",
+    "repeated-qa": "No QA stands twice: repeats raise Hungarian METEOR, a known flaw.",
+    "repeated-question": "No question stands twice, with another answer.",
+    "boolean": "A yes or no comes with its explanation, as in gold answers.",
+    "late-evidence": "No page dated after the claim.",
+    "fact-check": "No fact-checking site, and not the claim's own fact-check.",
+}
+WARNINGS = {"scraped-text", "no-evidence", "empty-qa", "long-evidence", "many-qas", "repeated-qa"}
+WARNINGS |= {"repeated-question", "late-evidence", "fact-check"}
+
+_MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
+_MISSING |= {"1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+_BOOLEAN = re.compile(r"(?i)\W*(yes|no|true|false)\W*")
+
+
+class Finding(Record):
+    """One thing that is wrong. line: where the record begins (JSON) or ends (CSV), from 1.
+    record: the claim id. fixable: a repair is clear. fixed: the repaired file does not have it."""
+
+    rule: str
+    level: str  # error, warning
+    message: str
+    remedy: str
+    line: int | None = None
+    record: str | None = None
+    fixable: bool = False
+    fixed: bool = False
+
+    def __str__(self) -> str:
+        where = "" if self.record is None else f"claim {self.record}: "
+        at = "" if self.line is None else f"line {self.line}: "
+        return f"{at}{where}{self.message}. {'Mended' if self.fixed else self.remedy}."
+
+
+class Report(Record):
+    """What `lint` found in a file."""
+
+    file: str
+    form: str
+    records: int
+    findings: list[Finding] = []
+    unchecked: list[str] = []  # rules that lacked the gold claims
+    repaired: str | None = None
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Errors that are left."""
+        return [f for f in self.findings if f.level == "error" and not f.fixed]
+
+
+@dataclasses.dataclass
+class _Qa:
+    """A QA wherever it stands. question: None for evidence that is a text alone."""
+
+    question: str | None
+    answer: str
+    urls: list[str] = dataclasses.field(default_factory=list)
+    explained: bool = False  # a Boolean answer with its explanation
+    drop: bool = False
+
+
+class _Linter:
+    def __init__(
+        self,
+        path: Path,
+        claims: list[Claim] | None,
+        sites: Iterable[str],
+        longest: int,
+        fix: bool,
+    ) -> None:
+        self.path = path
+        self.fix = fix
+        self.claims = None if claims is None else {claim.id: claim for claim in claims}
+        self.sites = list(sites)
+        self.longest = longest
+        self.findings: list[Finding] = []
+        self.kept: list[tuple[str, Any]] = []  # (claim id, repaired record)
+        self.ids: dict[str, int | None] = {}  # with the line
+        self.order: list[str] = []
+        self.scraped = 0
+        self.numbered = True  # ids run from 0
+        self.line: int | None = None
+        self.record: str | None = None
+
+    def find(
+        self, rule: str, message: str, remedy: str, fixable: bool = False, level: str = ""
+    ) -> None:
+        self.findings.append(
+            Finding(
+                rule=rule,
+                level=level or ("warning" if rule in WARNINGS else "error"),
+                message=message,
+                remedy=remedy,
+                line=self.line,
+                record=self.record,
+                fixable=fixable,
+                fixed=fixable and self.fix,
+            )
+        )
+
+    # The file
+
+    def bytes(self) -> None:
+        """Size and encoding, read piece by piece."""
+        import codecs
+
+        decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        size, nul, line = 0, False, 1
+        with open(self.path, "rb") as file:
+            while True:
+                data = file.read(2**22)
+                if size == 0 and data.startswith(codecs.BOM_UTF8):
+                    self.line = 1
+                    self.find("encoding", "a byte order mark", "Save as UTF-8 without it", True)
+                try:
+                    decoder.decode(data, final=not data)
+                except UnicodeDecodeError as error:
+                    self.line = line + error.object[: error.start].count(b"\n")
+                    self.find("encoding", "bytes that are no UTF-8", "Save as UTF-8", True)
+                    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+                nul = nul or b"\0" in data
+                size += len(data)
+                line += data.count(b"\n")
+                if not data:
+                    break
+        self.line = None
+        if nul:
+            self.find("encoding", "NUL characters", "Take them out", True)
+        self.size = size
+
+    def end(self) -> None:
+        """What is known only after the last record."""
+        self.line = self.record = None
+        if self.scraped:
+            self.find(
+                "scraped-text",
+                f"scraped_text takes {self.scraped / 2**20:.1f} of {self.size / 2**20:.1f} MB",
+                "Leave it out",
+                True,
+            )
+        if self.size > LARGEST:
+            small = self.size - self.scraped < LARGEST
+            self.find("size", f"{self.size // 2**20} MB", "Leave scraped_text out", small)
+        due = list(self.claims) if self.claims is not None else None
+        if due is None and not self.numbered:
+            due = self.order
+        if due is None:
+            numbers = sorted(int(i) for i in self.ids if i.isdecimal())
+            if numbers and numbers[-1] > 2 * len(numbers) + 1000:
+                self.find("id", f"ids up to {numbers[-1]}", "Number the claims from 0")
+            else:
+                numbers = list(range(numbers[-1] + 1)) if numbers else []
+            due = list(map(str, numbers))
+        if missing := [i for i in due if i not in self.ids]:
+            shown = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+            self.find(
+                "id", f"{len(missing)} claims are missing: {shown}", "Predict a label for each"
+            )
+        place = {name: n for n, name in enumerate(due)}
+        known = [place[i] for i in self.order if i in place]
+        if known != sorted(known):
+            self.find(
+                "id",
+                "records are not in the order of the claims, by which evaluators pair",
+                "Sort them by id",
+                True,
+            )
+        self.kept.sort(key=lambda item: place.get(item[0], len(place)))
+
+    # Parts of a record
+
+    def name(self, value: Any, number: bool) -> str:
+        """The claim id; finds repeats, strangers and, with `number`, ids that are no numbers."""
+        self.record = str(value).strip()
+        if number and not isinstance(value, int):
+            mended = self.record.isdecimal()
+            self.find("id", f"id '{value}' is a text", "Write a number", mended, "warning")
+        if self.record in self.ids:
+            self.find("id", "the id stands here again", "Keep one; the first counts", True)
+        elif self.claims is not None and self.record not in self.claims:
+            self.find("id", "no claim has this id", "Take the record out", True)
+        elif self.claims is None and not self.record.isdecimal():
+            self.find("id", f"id '{value}' is no number from 0", "Use the ids of the claims")
+        return self.record
+
+    def keep(self, record: Any) -> None:
+        """Take the record into the repaired file, unless its id is again or nobody's."""
+        name = self.record or ""
+        known = self.claims is None or name in self.claims
+        if self.fix and known and name not in self.ids:
+            self.kept.append((name, record))
+        self.ids.setdefault(name, self.line)
+        self.order.append(name)
+
+    def label(self, value: Any, labels: tuple[str, ...] = AVERITEC_LABELS) -> Any:
+        """The label, mended where it is clear which is meant."""
+        if value in labels:
+            return value
+        text = value if isinstance(value, str) else ""
+        meant = parse_label(text, labels)
+        hint = f" Did you mean '{meant}'?" if meant else nearest(text, labels)
+        self.find(
+            "label",
+            f"label {value!r} is none of the task's.{hint}",
+            f"Use one of: {', '.join(labels)}",
+            meant is not None,
+        )
+        return meant or value
+
+    def text(self, value: Any, what: str) -> str:
+        """A text on one line, for a value that should be one."""
+        if isinstance(value, float) and math.isnan(value):
+            self.find("nan", f"{what} is NaN", "Write a text", True)
+            return ""
+        if not isinstance(value, str):
+            kind = "missing" if value is None else f"no text but {type(value).__name__}"
+            self.find("schema", f"{what} is {kind}", "Write a text, an empty one for none", True)
+            return "" if value is None else str(value)
+        if "\ufffd" in value:
+            self.find(
+                "encoding",
+                f"{what} has characters that were lost (U+FFFD, or half a character)",
+                "Read and write texts as UTF-8",
+                level="warning",
+            )
+        if "\t" in value or "\n" in value or "\r" in value:
+            self.find(
+                "delimiter",
+                f"{what} has tabs or newlines, on which a CSV of it breaks",
+                "Write single spaces",
+                True,
+                "warning",
+            )
+            value = " ".join(value.split())
+        return value.replace("\0", "")
+
+    def qas(self, qas: list[_Qa]) -> list[_Qa]:
+        """Those that the repaired file keeps."""
+        claim = (self.claims or {}).get(self.record or "")
+        if not any(qa.answer.strip() or (qa.question or "").strip() for qa in qas):
+            self.find("no-evidence", "no evidence", "Give a QA")
+        seen: set[tuple[str, str]] = set()
+        questions: set[str] = set()
+        for qa in qas:
+            question, answer = _plain(qa.question or ""), _plain(qa.answer)
+            if not answer or (qa.question is not None and not question):
+                what = "question" if answer else "answer" if question else "QA"
+                qa.drop = what == "QA"
+                self.find("empty-qa", f"an empty {what}", "Fill it or take it out", qa.drop)
+            elif (question, answer) in seen:
+                shown = _cut(qa.question or qa.answer)
+                self.find("repeated-qa", f"QA again: '{shown}'", "Drop it", True)
+                qa.drop = True
+            elif question and question in questions:
+                self.find(
+                    "repeated-question",
+                    f"question again, with another answer: '{_cut(qa.question or '')}'",
+                    "Ask something else, or join the answers",
+                )
+            seen.add((question, answer))
+            questions.add(question)
+            if len(qa.answer) > self.longest:
+                self.find(
+                    "long-evidence",
+                    f"an answer of {len(qa.answer)} characters",
+                    f"Give the passage that matters, below {self.longest} characters",
+                )
+            if _BOOLEAN.fullmatch(qa.answer) and not qa.explained:
+                self.find(
+                    "boolean",
+                    f"'{qa.answer.strip()}' without explanation",
+                    "Say why in the answer",
+                    level="warning",
+                )
+        for url in dict.fromkeys(url for qa in qas for url in qa.urls):
+            self.url(url, claim)
+        left = [qa for qa in qas if not qa.drop]
+        if len(qas) > FIRST:
+            self.find("many-qas", f"{len(qas)} QAs", f"Keep the best {FIRST}", True)
+        for qa in left[FIRST:]:
+            qa.drop = True
+        return left[:FIRST]
+
+    def url(self, url: str, claim: Claim | None) -> None:
+        from components.store.guard import checks_facts, url_date
+
+        own = claim.fact_check_url if claim else None
+        if own and same_url(url) == same_url(own):
+            self.find("fact-check", f"the claim's own fact-check: {url}", "Leave it out")
+        elif checks_facts(url, self.sites):
+            self.find("fact-check", f"a fact-checking site: {url}", "Leave it out")
+        date = url_date(url, archive_stamps=False)
+        if date and claim and claim.date and date > claim.date:
+            self.find(
+                "late-evidence", f"of {date}, the claim of {claim.date}: {url}", "Leave it out"
+            )
+
+    # Records of each form
+
+    def json(self) -> str:
+        bad: list[BadLine] = []
+        forms: dict[str, int] = {}
+        position = 0
+        for line, raw in read_lines(self.path, Any, "skip", bad):
+            self.line, self.record = line, None
+            position += 1
+            try:
+                if not isinstance(raw, dict):
+                    raise ClaimflowError("the record is no JSON object")
+                form = _form(raw)
+            except ClaimflowError as error:
+                self.find("schema", str(error), "Write the form of 2024")
+                continue
+            forms[form] = forms.get(form, 0) + 1
+            known = len(self.findings)
+            _MEND[form](self, raw, position - 1)
+            try:
+                msgspec.convert(raw, FORMS.get(form, Any))
+            except msgspec.ValidationError as error:
+                if all(f.fixable for f in self.findings[known:]):
+                    self.find("schema", str(error), "Write what the form has there")
+            self.keep(raw)
+        for problem in bad:
+            self.line, self.record = problem.line, None
+            self.find("json", problem.reason, "Write the file anew")
+        if len(forms) > 1:
+            self.line = self.record = None
+            self.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
+        return " and ".join(forms) or "JSON"
+
+    def task(self, raw: dict[str, Any], position: int) -> None:
+        name = self.name(raw.get("claim_id", position), True)
+        if "claim_id" not in raw:
+            self.find("id", "no claim_id", "Give the id of the claim")
+        raw["claim_id"] = int(name) if name.isdecimal() else name
+        raw["pred_label"] = self.label(raw["pred_label"])
+        raw["claim"] = self.text(raw.get("claim") or "", "claim")
+        raw["evidence"] = self.evidence(raw.get("evidence"))
+        if "string_evidence" in raw:
+            raw["string_evidence"] = self.strings(raw["string_evidence"])
+
+    def evidence(self, items: Any) -> list[Any]:
+        """`evidence` of 2024 and of a run: a list of question, answer, url."""
+        if not isinstance(items, list):
+            self.find("schema", "evidence is no list", "Write [] for none", True)
+            items = []
+        qas = []
+        for item in items:
+            if not isinstance(item, dict):
+                self.find("schema", "evidence that is no question and answer", "Drop it", True)
+                continue
+            self.scraped += len(str(item.pop("scraped_text", "")).encode("utf-8", "replace"))
+            for key in ("question", "answer"):
+                item[key] = self.text(item.get(key), key)
+            urls = item.get("url")
+            if isinstance(urls, float) and math.isnan(urls):
+                self.find("nan", "url is NaN", "Write null", True)
+                item["url"] = urls = None
+            urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
+            qas.append((_Qa(item["question"], item["answer"], urls), item))
+        self.qas([qa for qa, _ in qas])
+        return [item for qa, item in qas if not qa.drop]
+
+    def strings(self, items: Any) -> list[str]:
+        """Evidence as texts."""
+        if not isinstance(items, list):
+            self.find("schema", "string evidence is no list", "Write [] for none", True)
+            items = []
+        texts = [self.text(item, "evidence") for item in items]
+        qas = [_Qa(None, text) for text in texts]
+        return [qa.answer for qa in self.qas(qas)]
+
+    def first_script(self, raw: dict[str, Any], position: int) -> None:
+        self.name(raw.get("claim_id", raw.get("id", position)), False)
+        raw["label"] = self.label(raw.get("label"))
+        qas: list[_Qa] = []
+        questions = raw.get("questions", [])
+        if not isinstance(questions, list) or not all(isinstance(q, dict) for q in questions):
+            self.find("schema", "questions is no list of questions", "Write [] for none", True)
+            questions = []
+        for asked in questions:
+            asked["question"] = self.text(asked.get("question"), "question")
+            answers = asked.get("answers", [])
+            if not isinstance(answers, list):
+                answers = [answers]
+            answers = [a if isinstance(a, dict) else {"answer": a} for a in answers]
+            asked["answers"] = answers
+            for answer in answers:
+                answer["answer"] = self.text(answer.get("answer"), "answer")
+                boolean = answer.get("answer_type") == "Boolean"
+                if boolean and not isinstance(answer.get("boolean_explanation"), str):
+                    self.find(
+                        "boolean",
+                        "a Boolean answer without boolean_explanation, at which the script stops",
+                        "Explain it, or leave answer_type out",
+                        True,
+                    )
+                    del answer["answer_type"]
+                    answer.pop("boolean_explanation", None)
+                url = answer.get("source_url")
+                urls = [url] if isinstance(url, str) else []
+                qas.append(_Qa(asked["question"], answer["answer"], urls, explained=boolean))
+        if qas or not raw.get("string_evidence"):
+            self.qas(qas)
+        left = iter(qas)
+        for asked in questions:
+            asked["answers"] = [answer for answer in asked["answers"] if not next(left).drop]
+        if "questions" in raw:
+            raw["questions"] = questions
+        if "string_evidence" in raw:
+            raw["string_evidence"] = self.strings(raw["string_evidence"])
+
+    def flat(self, raw: dict[str, Any], position: int) -> None:
+        self.name(raw.get("id", position), False)
+        for key in ("label", "evidence"):
+            if f"predicted_{key}" in raw:
+                self.find(
+                    "schema",
+                    f"predicted_{key}, which the evaluator does not read",
+                    f"Call it {key}",
+                    key not in raw,
+                )
+                raw.setdefault(key, raw.pop(f"predicted_{key}"))
+        raw["label"] = self.label(raw.get("label"))
+        raw["evidence"] = self.strings(raw.get("evidence"))
+
+    def run(self, raw: dict[str, Any], position: int) -> None:
+        self.name(raw["id"], False)
+        raw["label"] = self.label(raw["label"])
+        raw["claim"] = self.text(raw.get("claim") or "", "claim")
+        raw["evidence"] = self.evidence(raw.get("evidence"))
+
+    def fever(self, raw: dict[str, Any], position: int) -> None:
+        self.numbered = False
+        self.name(raw.get("id", position), False)
+        label = raw.get("predicted_label")
+        if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
+            label = raw["predicted_label"] = self.label(label, FEVER_LABELS)
+        items = raw.get("predicted_evidence")
+        if not isinstance(items, list):
+            self.find("schema", "predicted_evidence is no list", "Write [] for none", True)
+            items = []
+        kept: list[list[Any]] = []
+        for item in items:
+            if not _is_sentence(item):
+                self.find(
+                    "schema", f"{item!r} is no [page, line]", "Write a text and a number", True
+                )
+            elif item in kept:
+                self.find("repeated-qa", f"{item} again, which counts again", "Drop it", True)
+            else:
+                kept.append(item)
+        if len(items) > FEVER_FIRST:
+            message = f"{len(items)} sentences, of which {FEVER_FIRST} count"
+            self.find("many-qas", message, f"Keep the best {FEVER_FIRST}", True)
+        if not kept and label != "NOT ENOUGH INFO":
+            self.find("no-evidence", "no evidence", "Give a sentence")
+        raw["predicted_evidence"] = kept[:FEVER_FIRST]
+
+    def scifact(self, raw: dict[str, Any], position: int) -> None:
+        self.numbered = False
+        if "id" not in raw:
+            self.find("id", "no id", "Give the id of the claim")
+        name = self.name(raw.get("id", position), True)
+        raw["id"] = int(name) if name.isdecimal() else name
+        kept = {}
+        for doc, item in raw["evidence"].items():
+            item = item if isinstance(item, dict) else {}
+            sentences = item.get("sentences")
+            if parse_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
+                self.find("schema", f"document {doc} without verdict", "Leave it out", True)
+                continue
+            if not doc.isdecimal():
+                self.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
+            if not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
+                self.find("schema", f"document {doc} has no list of sentences", "Write numbers")
+            elif len(sentences) > SCIFACT_FIRST:
+                message = f"{len(sentences)} sentences of {doc}, of which {SCIFACT_FIRST} count"
+                self.find("many-qas", message, "Put the best first")
+            kept[doc] = item | {"label": self.label(item.get("label"), SCIFACT_LABELS)}
+        raw["evidence"] = kept
+
+    # CSV
+
+    def csv(self) -> str:
+        with open(self.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+            header = next(csv.reader(lines), [])
+        if header != HEADER:
+            self.line = 1
+            self.find("schema", f"header {','.join(header)}", f"Write {','.join(HEADER)}", True)
+        for line, row in csv_rows(self.path):
+            self.line, self.record = line, None
+            if None in row or None in row.values():  # type: ignore[comparison-overlap]
+                self.find("schema", f"not {len(HEADER)} cells in the row", "Quote the cells")
+                self.ids.setdefault(str(row["id"]).strip(), self.line)
+                continue
+            self.name(row["id"], False)
+            claim = row.get("claim", "")
+            if claim.strip() in _MISSING:
+                gold = (self.claims or {}).get(self.record or "")
+                self.find("nan", "the claim is read as missing", "Write the claim", True)
+                claim = gold.text if gold else f"Claim {self.record}"
+            label = self.label(row["label"])
+            split = row.get("split", "pred")
+            if split not in ("pred", "gold"):
+                self.find("schema", f"split '{split}'", "Write pred", True)
+                split = "pred"
+            cell = self.cell(row["evi"].replace("\r\n", "\n"))
+            self.keep([self.record, " ".join(claim.split()), cell, label, split])
+        return "2025"
+
+    def cell(self, cell: str) -> str:
+        """The `evi` cell, mended."""
+        if cell.strip(" ") in _MISSING:
+            self.find(
+                "nan", "the evidence is read as missing", "Write TAB TAB NEWLINE NEWLINE", True
+            )
+            cell = OUTER
+        qas = []
+        for part in cell.split(OUTER):
+            if not part:
+                continue
+            question, *answers = part.split(INNER)
+            if len(answers) != 1:
+                self.find(
+                    "delimiter",
+                    f"a QA with {len(answers)} delimiters, at which the evaluator stops: "
+                    f"'{_cut(part)}'",
+                    "Put one between question and answer",
+                    True,
+                )
+            answer = " ".join(answers)
+            pair = (self.text(question, "question"), self.text(answer, "answer"))
+            qas.append(_Qa(*pair))
+        kept = self.qas(qas)
+        return "".join(f"{qa.question}{INNER}{qa.answer}{OUTER}" for qa in kept) or OUTER
+
+
+_MEND: dict[str, Callable[[_Linter, dict[str, Any], int], None]] = {
+    "2024": _Linter.task,
+    "first script": _Linter.first_script,
+    "first EvalAI": _Linter.flat,
+    "run": _Linter.run,
+    "FEVER": _Linter.fever,
+    "SciFact": _Linter.scifact,
+}
+
+
+def _form(raw: dict[str, Any]) -> str:
+    if isinstance(raw.get("evidence"), dict):
+        return "SciFact"
+    items = raw.get("predicted_evidence")
+    pairs = isinstance(items, list) and any(isinstance(item, list) for item in items)
+    if pairs or str(raw.get("predicted_label")).upper() in FEVER_LABELS:
+        return "FEVER"
+    return form_of(raw)
+
+
+def _is_sentence(item: Any) -> bool:
+    return (
+        isinstance(item, list)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and type(item[1]) is int
+    )
+
+
+def lint(
+    path: Path,
+    claims: list[Claim] | None = None,
+    sites: Iterable[str] = (),
+    longest: int = 3000,
+    repaired: Path | None = None,
+) -> Report:
+    """Check a submission of any form against RULES, record by record; the file may be large.
+
+    claims: gold claims, or the claims as published: which ids are due, their dates and
+    fact-checks. sites: fact-checking sites, as `Guard` takes them. longest: characters of an
+    answer. repaired: where to write the file with all that can be mended mended.
+
+    Raises ClaimflowError when there is no file, or it has no columns or records to check.
+    """
+    linter = _Linter(path, claims, sites, longest, repaired is not None)
+    json_file = is_json(path)
+    linter.bytes()
+    form = linter.json() if json_file else linter.csv()
+    linter.end()
+    if repaired is not None:
+        records = [record for _, record in linter.kept]
+        write_whole(repaired, _as_json(path, records) if json_file else _as_csv(records))
+    return Report(
+        file=str(path),
+        form=form,
+        records=len(linter.order),
+        findings=linter.findings,
+        unchecked=[] if claims is not None else ["late-evidence"],
+        repaired=None if repaired is None else str(repaired),
+    )
+
+
+def _as_json(path: Path, records: list[Any]) -> bytes:
+    """A list or lines, as the file was."""
+    with open(path, "rb") as file:
+        as_list = file.read(256).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    if as_list:
+        return json.dumps(records, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _as_csv(rows: list[list[str]]) -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows([HEADER, *rows])
+    return out.getvalue().encode("utf-8", "replace")
+
+
+def sarif(report: Report) -> dict[str, Any]:
+    """The report as SARIF 2.1.0, which code hosts and editors show."""
+    results = []
+    for finding in report.findings:
+        if finding.fixed:
+            continue
+        where: dict[str, Any] = {"artifactLocation": {"uri": Path(report.file).as_posix()}}
+        if finding.line is not None:
+            where["region"] = {"startLine": finding.line}
+        results.append(
+            {
+                "ruleId": finding.rule,
+                "level": finding.level,
+                "message": {"text": f"{finding.message}. {finding.remedy}."},
+                "locations": [{"physicalLocation": where}],
+                "properties": {"claim": finding.record},
+            }
+        )
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {"tool": {"driver": {"name": "claimflow lint", "rules": rules}}, "results": results}
+        ],
+    }
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}…"

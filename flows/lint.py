@@ -1,0 +1,75 @@
+"""Check a submission before an evaluator does, and mend what can be mended.
+
+    python -m flows.lint predictions=FILE [gold=FILE] [out=FILE.json] [sarif=FILE.sarif]
+    python -m flows.lint predictions=FILE fix=true      writes FILE.fixed beside it, with its ending
+
+Takes every submission form, recognised by content. gold: claims, which say the ids that are due,
+dates and fact-checks; the labels in it are not read. The exit code is 1 when errors are left.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from flows.cli import entry
+
+
+def main(config: Any) -> None:
+    """Lint, print and write."""
+    from components.datasets.gold import read_gold
+    from components.datasets.lint import lint, sarif
+    from components.errors import ClaimflowError
+    from components.files import write_whole
+    from components.records import encode
+
+    if not config.predictions:
+        raise ClaimflowError("Which submission? Say predictions=FILE.")
+    path = Path(config.predictions)
+    repaired = path.with_name(f"{path.stem}.fixed{path.suffix}") if config.fix else None
+    claims = read_gold(Path(config.gold)) if config.gold else None
+    report = lint(path, claims, config.guard.get("sites", []), config.longest, repaired)
+    show(report)
+    if config.out:
+        write_whole(Path(config.out), encode(report))
+    if config.sarif:
+        write_whole(Path(config.sarif), encode(sarif(report)))
+    if report.errors:
+        sys.exit(1)
+
+
+def show(report: Any, most: int = 3) -> None:
+    """Print the first findings of each rule."""
+    from rich.console import Console
+
+    from components.datasets.lint import RULES
+
+    console = Console(soft_wrap=True, highlight=False)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False)
+
+    say(f"{report.file}: form {report.form}, {report.records} records")
+    for rule, about in RULES.items():
+        found = [f for f in report.findings if f.rule == rule]
+        if not found:
+            continue
+        level = "error" if any(f.level == "error" for f in found) else "warning"
+        mended = sum(f.fixed for f in found)
+        say(f"{level} {rule} ({len(found)}{f', {mended} mended' if mended else ''}): {about}")
+        for finding in found[:most]:
+            say(f"    {finding}")
+        if len(found) > most:
+            say(f"    and {len(found) - most} more (out=FILE.json has all)")
+    for rule in report.unchecked:
+        say(f"not checked: {rule}, for want of gold=FILE")
+    if report.repaired:
+        say(f"repaired: {report.repaired}")
+    errors = len(report.errors)
+    left = sum(not f.fixed for f in report.findings) - errors
+    say(f"{errors or 'no'} errors, {left or 'no'} warnings{' left' if report.repaired else ''}")
+
+
+if __name__ == "__main__":
+    entry(main, "lint")

@@ -1,0 +1,380 @@
+"""The linter: every rule, every form, and that the official evaluators take what passes."""
+
+import datetime
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from components.datasets.lint import RULES, Report, lint, sarif
+from components.datasets.submission import INNER, OUTER, read_submission
+from components.records import AVERITEC_LABELS, Claim
+
+CLAIMS = [
+    Claim(
+        id=str(n),
+        text=f"Claim {n}.",
+        date=datetime.date(2020, 11, 2),
+        fact_check_url=f"https://check.example/{n}",
+    )
+    for n in range(3)
+]
+
+
+def record(id: Any = 0, label: Any = "Refuted", qas: Any = (("Who?", "Her."),), **more: Any) -> Any:
+    evidence = [{"question": q, "answer": a, "url": "https://a.example"} for q, a in qas]
+    return {"claim_id": id, "claim": "A.", "evidence": evidence, "pred_label": label} | more
+
+
+def checked(tmp_path: Path, content: Any, name: str = "pred.json", **options: Any) -> Report:
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, encoding="utf-8", newline="")
+    return lint(path, **options)
+
+
+def rules(report: Report) -> set[tuple[str, str]]:
+    return {(f.level, f.rule) for f in report.findings}
+
+
+def csv_of(cell: str, id: int = 0, label: str = "Refuted") -> str:
+    return f'id,claim,evi,label,split\n{id},c,"{cell}",{label},pred\n'
+
+
+# The evaluators' rules, as they read
+
+
+def accepted_2024(path: Path) -> bool:
+    """json.load in UTF-8; each record joins question and answer; pairing is by order."""
+    records = json.loads(path.read_bytes().decode("utf-8"))
+    for n, r in enumerate(records):
+        assert r["claim_id"] == n
+        assert r["pred_label"] in AVERITEC_LABELS
+        assert all(isinstance(e["question"] + " " + e["answer"], str) for e in r["evidence"])
+    return True
+
+
+def accepted_first(path: Path) -> bool:
+    """Labels; answers as a list, a Boolean one with its explanation."""
+    for r in json.loads(path.read_bytes().decode("utf-8")):
+        assert r["label"] in AVERITEC_LABELS
+        for question in r.get("questions", []):
+            for answer in question["answers"]:
+                text = question["question"] + " " + answer["answer"]
+                if answer.get("answer_type") == "Boolean":
+                    text += ". " + answer["boolean_explanation"]
+        assert all(isinstance(text, str) for text in r.get("string_evidence", []))
+    return True
+
+
+def accepted_2025(path: Path) -> bool:
+    """pandas.read_csv; rows numbered as ids; cells part into pairs."""
+    table = pandas.read_csv(path)
+    assert list(table.columns) == ["id", "claim", "evi", "label", "split"]
+    assert list(table["id"]) == list(range(len(table)))
+    assert set(table["split"]) == {"pred"}
+    for cell, label in zip(table["evi"], table["label"], strict=True):
+        assert label in AVERITEC_LABELS
+        for part in cell.split("\t\t\n\n"):
+            if part:
+                question, answer = part.split("\t\t\n")
+                assert isinstance(question + answer, str)
+    return True
+
+
+# What is found
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ([record()], set()),
+        ([record(), record(2)], {("error", "id")}),
+        ([record(), record()], {("error", "id")}),
+        ([record(1), record(0)], {("error", "id")}),
+        ([record("0")], {("warning", "id")}),
+        ([record("x")], {("error", "id"), ("warning", "id")}),
+        ([record(10**9)], {("error", "id")}),
+        ([record(label="refuted")], {("error", "label")}),
+        ([record(label="Maybe")], {("error", "label")}),
+        ([record(label=None)], {("error", "label")}),
+        ([record(qas=())], {("warning", "no-evidence")}),
+        ([record(qas=[("Who?", "")])], {("warning", "empty-qa")}),
+        ([record(qas=[("", ""), ("Who?", "Her.")])], {("warning", "empty-qa")}),
+        ([record(qas=[("Who?", "x" * 3001)])], {("warning", "long-evidence")}),
+        ([record(qas=[("Who?", "a\t\t\nb")])], {("warning", "delimiter")}),
+        ([record(qas=[("Who?", float("nan"))])], {("error", "nan"), ("warning", "empty-qa")}),
+        ([record(qas=[("Who?", None)])], {("error", "schema"), ("warning", "empty-qa")}),
+        ([record(qas=[(f"{n}?", "So.") for n in range(12)])], {("warning", "many-qas")}),
+        ([record(qas=[("Who?", "Her."), ("who? ", "her.")])], {("warning", "repeated-qa")}),
+        ([record(qas=[("Who?", "A."), ("Who?", "B.")])], {("warning", "repeated-question")}),
+        ([record(qas=[("Did she?", "Yes.")])], {("warning", "boolean")}),
+        ([record(qas=[("Who?", "\ud800")])], {("warning", "encoding")}),
+        ([record(evidence=None)], {("error", "schema"), ("warning", "no-evidence")}),
+        ([record(evidence=["x"])], {("error", "schema"), ("warning", "no-evidence")}),
+        ([record(evidence=[{"question": "A?", "answer": "A.", "url": 3}])], {("error", "schema")}),
+        ([{"claim_id": 0}], {("error", "schema")}),
+        ([3], {("error", "schema")}),
+        ('[{"claim_id": 0, "pred_label"', {("error", "json")}),
+        (b"\xef\xbb\xbf" + json.dumps([record()]).encode(), {("error", "encoding")}),
+        (json.dumps([record(claim="\xe9")], ensure_ascii=False).encode("latin-1"),
+         {("error", "encoding"), ("warning", "encoding")}),
+    ],
+)  # fmt: skip
+def test_json_of_2024(tmp_path: Path, content: Any, found: set[tuple[str, str]]) -> None:
+    report = checked(tmp_path, content)
+    assert rules(report) == found
+    assert bool(report.errors) == any(level == "error" for level, _ in found)
+    assert {f.rule for f in report.findings} <= RULES.keys()
+
+
+def test_the_nearest_label_is_named_and_a_clear_one_written(tmp_path: Path) -> None:
+    content = [record(0, "REFUTES"), record(1, "Suported"), record(2, "not supported")]
+    report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
+    first, second, third = report.findings
+    assert "Did you mean 'Refuted'?" in first.message
+    assert "Did you mean 'Supported'?" in second.message
+    assert (first.fixed, second.fixed, third.fixed) == (True, False, False)
+    mended = json.loads((tmp_path / "mended.json").read_text())
+    assert [r["pred_label"] for r in mended] == ["Refuted", "Suported", "not supported"]
+
+
+def test_what_the_claims_tell(tmp_path: Path) -> None:
+    urls = ["https://a.example/2020/11/03/x", "https://a.example/2020/11/01/x"]
+    urls += ["https://www.check.example/0", "http://snopes.com/fact-check/x"]
+    evidence = [{"question": f"{n}?", "answer": "A.", "url": url} for n, url in enumerate(urls)]
+    content = [record(0, evidence=evidence), record(1), record(7)]
+    report = checked(tmp_path, content, claims=CLAIMS, sites=["snopes.com"])
+    assert [(f.rule, f.record) for f in report.findings] == [
+        ("late-evidence", "0"),
+        ("fact-check", "0"),
+        ("fact-check", "0"),
+        ("id", "7"),
+        ("id", None),
+    ]
+    assert "of 2020-11-03, the claim of 2020-11-02" in report.findings[0].message
+    assert "own fact-check" in report.findings[1].message
+    assert "1 claims are missing: 2" in report.findings[-1].message
+    assert report.unchecked == []
+    assert checked(tmp_path, content).unchecked == ["late-evidence"]
+
+
+def test_scraped_text_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = [record(n) for n in range(3)]
+    for r in content:
+        r["evidence"][0]["scraped_text"] = "x" * 100_000
+    report = checked(tmp_path, content)
+    assert rules(report) == {("warning", "scraped-text")}
+    assert "0.3 of 0.3 MB" in report.findings[0].message
+    monkeypatch.setattr("components.datasets.lint.LARGEST", 200_000)
+    report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
+    assert rules(report) == {("warning", "scraped-text"), ("error", "size")}
+    assert not report.errors
+    assert (tmp_path / "mended.json").stat().st_size < 1000
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (csv_of(f"Who?{INNER}Her.{OUTER}"), set()),
+        (csv_of(""), {("error", "nan"), ("warning", "no-evidence")}),
+        (csv_of("NA"), {("error", "nan"), ("warning", "no-evidence")}),
+        (csv_of("None"), {("error", "nan"), ("warning", "no-evidence")}),
+        (csv_of(OUTER), {("warning", "no-evidence")}),
+        (csv_of(f"Who?{INNER}A{INNER}B{OUTER}"), {("error", "delimiter")}),
+        (csv_of("Who?"), {("error", "delimiter"), ("warning", "empty-qa")}),
+        (csv_of(f"Who?{INNER}a\tb{OUTER}"), {("warning", "delimiter")}),
+        (csv_of(f"Who?{INNER}A{OUTER}", id=1), {("error", "id")}),
+        (csv_of(f"Who?{INNER}A{OUTER}", label="Refutd"), {("error", "label")}),
+        ("id,evi,label\n0,x,Refuted\n", {("error", "schema"), ("error", "delimiter"),
+                                         ("error", "nan"), ("warning", "empty-qa")}),
+        ("id,claim,evi,label,split\n0,c\n", {("error", "schema")}),
+        (csv_of(f"Who?{INNER}A{OUTER}").replace(",pred", ",test"), {("error", "schema")}),
+        (csv_of(f"Who?{INNER}A{OUTER}").replace(",c,", ",NA,"), {("error", "nan")}),
+    ],
+)  # fmt: skip
+def test_csv_of_2025(tmp_path: Path, content: str, found: set[tuple[str, str]]) -> None:
+    assert rules(checked(tmp_path, content, "pred.csv")) == found
+
+
+def test_forms_before(tmp_path: Path) -> None:
+    yes = {"answer": "Yes", "answer_type": "Boolean"}
+    first = {"label": "Refuted", "questions": [{"question": "Is it?", "answers": [yes]}]}
+    report = checked(tmp_path, [first], repaired=tmp_path / "mended.json")
+    assert (report.form, rules(report)) == ("first script", {("error", "boolean")})
+    assert accepted_first(tmp_path / "mended.json")
+    flat = {"id": 0, "predicted_label": "Refuted", "predicted_evidence": ["A.", "A."]}
+    report = checked(tmp_path, [flat], repaired=tmp_path / "mended.json")
+    assert (report.form, rules(report)) == (
+        "first EvalAI",
+        {("error", "schema"), ("warning", "repeated-qa")},
+    )
+    (mended,) = json.loads((tmp_path / "mended.json").read_text())
+    assert mended == {"id": 0, "label": "Refuted", "evidence": ["A."]}
+    ours = {"id": "0", "claim": "A.", "evidence": [], "label": "Refuted"}
+    report = checked(tmp_path, json.dumps(ours) + "\n")
+    assert (report.form, rules(report)) == ("run", {("warning", "no-evidence")})
+
+
+def test_fever(tmp_path: Path) -> None:
+    evidence = [["A_(b)", n] for n in range(6)]
+    lines = [
+        {"id": 7, "predicted_label": "supports", "predicted_evidence": evidence[:1]},
+        {"id": 3, "predicted_label": "REFUTED", "predicted_evidence": evidence},
+        {"predicted_label": "NOT ENOUGH INFO", "predicted_evidence": []},
+        {
+            "id": 4,
+            "predicted_label": "REFUTES",
+            "predicted_evidence": [["A", "1"], ["B", 2], ["B", 2]],
+        },
+        {"id": 5, "predicted_label": "REFUTES"},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.jsonl")
+    assert report.form == "FEVER"
+    assert [(f.rule, f.record) for f in report.findings] == [
+        ("label", "3"),
+        ("many-qas", "3"),
+        ("schema", "4"),
+        ("repeated-qa", "4"),
+        ("schema", "5"),
+        ("no-evidence", "5"),
+    ]
+    assert not report.errors
+    mended = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    assert [m["predicted_label"] for m in mended][:2] == ["supports", "REFUTES"]
+    for record in mended:  # as the scorer asks
+        for page, line in record["predicted_evidence"]:
+            assert isinstance(page, str)
+            assert isinstance(line, int)
+    assert not lint(tmp_path / "mended.jsonl").errors
+
+
+def test_scifact(tmp_path: Path) -> None:
+    good = {"label": "SUPPORT", "sentences": [0, 2]}
+    lines = [
+        {"id": 1, "evidence": {"11": good}},
+        {"id": 42, "evidence": {"12": {**good, "label": "NOT_ENOUGH_INFO"}, "13": good}},
+        {"id": 43, "evidence": {"14": {**good, "label": "REFUTES"}}},
+        {"id": 44, "evidence": {"15": {"label": "SUPPORT", "sentences": [0, 1, 2, 3]}}},
+        {"id": 45, "evidence": {"x": good, "16": {"label": "SUPPORT"}}},
+        {"id": 46, "evidence": {}},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.jsonl")
+    assert report.form == "SciFact"
+    assert [(f.rule, f.record, f.fixed) for f in report.findings] == [
+        ("schema", "42", True),
+        ("label", "43", True),
+        ("many-qas", "44", False),
+        ("schema", "45", False),
+        ("schema", "45", False),
+    ]
+    mended = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    assert mended[1] == {"id": 42, "evidence": {"13": good}}
+    assert mended[2]["evidence"]["14"]["label"] == "CONTRADICT"
+
+
+# What passes is accepted, and so is what was mended
+
+LOOSE = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+ODD = st.sampled_from(["", "NA", "a\tb", INNER, OUTER, "Yes", "\ud800", "\0", "so", "it is so"])
+VALUES = ODD | st.none() | st.just(float("nan")) | st.text(max_size=5)
+RECORDS = st.lists(
+    st.builds(
+        record,
+        st.integers(0, 3) | st.sampled_from(["0", "1"]),
+        st.sampled_from([*AVERITEC_LABELS, "refuted", "NEI", "maybe"]),
+        st.lists(st.tuples(VALUES, VALUES), max_size=12),
+    ),
+    max_size=4,
+)
+
+
+@given(RECORDS)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_passes_is_accepted_and_so_is_what_was_mended(tmp_path: Path, records: Any) -> None:
+    path, mended = tmp_path / "pred.json", tmp_path / "mended.json"
+    path.write_text(json.dumps(records))
+    report = lint(path)
+    if not report.errors and not any(f.rule == "id" for f in report.findings):
+        assert accepted_2024(path)
+    if not lint(path, repaired=mended).errors:
+        assert accepted_2024(mended)
+        again = lint(mended)
+        assert not again.errors
+        assert not [f for f in again.findings if f.fixable]
+        assert len(read_submission(mended)) == len({str(r["claim_id"]) for r in records})
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.lists(ODD, max_size=4).map("".join), st.sampled_from("Rx")),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_same_for_csv(tmp_path: Path, rows: list[tuple[int, str, str]]) -> None:
+    path, mended = tmp_path / "pred.csv", tmp_path / "mended.csv"
+    table = pandas.DataFrame(
+        [(n, "A.", cell.replace("\ud800", "?"), "Refuted" if x == "R" else x, "pred")
+         for n, cell, x in rows],
+        columns=["id", "claim", "evi", "label", "split"],
+    )  # fmt: skip
+    table.to_csv(path, index=False)
+    if not lint(path).errors:
+        assert accepted_2025(path)
+    if not lint(path, repaired=mended).errors:
+        assert accepted_2025(mended)
+        assert not lint(mended).errors
+
+
+def test_sarif(tmp_path: Path) -> None:
+    run = sarif(checked(tmp_path, [record(label="refuted")]))["runs"][0]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("label", "error")
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"].endswith("pred.json")
+    assert place["region"] == {"startLine": 1}
+    assert "label" in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+
+
+def test_command(tmp_path: Path) -> None:
+    path = tmp_path / "team.json"
+    path.write_text(json.dumps([record(label="refuted"), record(1, qas=[("Who?", "A.")] * 2)]))
+    arguments = [sys.executable, "-m", "flows.lint", f"predictions={path}"]
+    written = [f"out={tmp_path}/out.json", f"sarif={tmp_path}/out.sarif"]
+    done = subprocess.run([*arguments, *written], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "error label (1)" in done.stdout
+    assert "Did you mean 'Refuted'?" in done.stdout
+    out = json.loads((tmp_path / "out.json").read_text())
+    assert [f["rule"] for f in out["findings"]] == ["label", "repeated-qa"]
+    assert json.loads((tmp_path / "out.sarif").read_text())["version"] == "2.1.0"
+    fixed = subprocess.run([*arguments, "fix=true"], capture_output=True, text=True)
+    assert fixed.returncode == 0, fixed.stdout
+    assert "error label (1, 1 mended)" in fixed.stdout
+    assert accepted_2024(tmp_path / "team.fixed.json")
+    missing = subprocess.run(
+        [*arguments[:3], "predictions=no.json"], capture_output=True, text=True
+    )
+    assert (missing.returncode, "No submission" in missing.stderr) == (1, True)

@@ -1,0 +1,66 @@
+"""Reading JSON lists piece by piece gives what reading them whole does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from components import records
+from components.errors import ClaimflowError
+from components.records import BadLine, read_lines
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(JSON, max_size=5), st.integers(1, 90), st.sampled_from([None, 1]), st.booleans())
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_window_gives_the_same(
+    tmp_path: Path, items: list[Any], window: int, indent: int | None, plain: bool
+) -> None:
+    path = tmp_path / "list.json"
+    text = json.dumps(items, ensure_ascii=plain, indent=indent)
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode("utf-8", "replace"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "WINDOW", window)
+        found = [item for _, item in read_lines(path, Any)]
+    whole = json.loads(text.encode("utf-8", "replace"))
+    assert json.dumps(found) == json.dumps(records._whole(whole))
+
+
+@given(st.lists(JSON, min_size=1, max_size=4), st.integers(1, 90), st.data())
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_list_that_breaks_off_gives_what_stands_before(
+    tmp_path: Path, items: list[Any], window: int, data: st.DataObject
+) -> None:
+    path = tmp_path / "list.json"
+    text = json.dumps(items)
+    path.write_text(text[: data.draw(st.integers(1, len(text) - 1))])
+    bad: list[BadLine] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "WINDOW", window)
+        found = [item for _, item in read_lines(path, Any, "skip", bad)]
+        with pytest.raises(ClaimflowError):
+            list(read_lines(path, Any))
+    assert len(bad) == 1
+    # A number cut short is a number.
+    assert json.dumps(found[:-1]) == json.dumps(records._whole(items[: len(found)][:-1]))
+
+
+def test_lines_are_counted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "list.json"
+    path.write_text('[\n{"a": 1},\n\n{"a":\n 2}\n, {"a": oh}]')
+    monkeypatch.setattr(records, "WINDOW", 3)
+    bad: list[BadLine] = []
+    assert list(read_lines(path, Any, "skip", bad)) == [(2, {"a": 1}), (4, {"a": 2})]
+    assert [(b.line, b.reason) for b in bad] == [
+        (6, "Expecting value; the list can't be read on from here")
+    ]

@@ -1,0 +1,107 @@
+"""Words of many texts at once are those of NLTK's `word_tokenize`, text by text."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.assets import nltk_ready
+from components.score.words import GAP, tokenise, tokens
+
+DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
+
+# Pieces that NLTK's rules look at, at their beginning, inside and at their end.
+PIECES = [
+    "a",
+    "B.",
+    "U.S.",
+    "Mr.",
+    "e.g.",
+    "3.5",
+    "1,000",
+    "2:30",
+    "foo.)",
+    '(foo."',
+    "so?!",
+    "...",
+]
+PIECES += ["'", "''", '"', '""', "``", "`", "'s", "can't", "a's'", "dogs'", "d'ye", "'tis", "'twas"]
+PIECES += [
+    "cannot",
+    "gonna",
+    "wanna",
+    "gimme",
+    "more'n",
+    "Cannot.",
+    "“so”",
+    "‘so’",
+    "’",
+    "it’s",
+    "»",
+]
+PIECES += ["--", "—", "$5", "50%", "a@b.c", "#x", "&", "*", "<i>", "[1]", "{", "}", ",", ":", ";"]
+PIECES += [
+    "\n",
+    "\t",
+    "\u00a0",
+    " ",
+    "",
+    "?",
+    "!",
+    ".",
+    "..",
+    "a.\n",
+    "x\ny",
+    "İ",
+    "ß",
+    "日本。",
+    GAP,
+]
+PIECES += ["...", "»", GAP]
+texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=9).flatmap(
+    lambda pieces: st.sampled_from(["", " "]).map(lambda gap: gap.join(pieces))
+)
+
+
+def nltk_words(text: str) -> tuple[str, ...]:
+    nltk_ready()
+    from nltk.tokenize import word_tokenize
+
+    return tuple(word.lower() for word in word_tokenize(text))
+
+
+@given(st.lists(texts, max_size=6))
+@settings(max_examples=400, deadline=None)
+def test_equal_to_nltk(many: list[str]) -> None:
+    assert tokenise(many) == [nltk_words(text) for text in many]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ()),
+        ("The fine is 40 crowns.", ("the", "fine", "is", "40", "crowns", ".")),
+        ('He said "no."', ("he", "said", "``", "no", ".", "''")),
+        ("Mr. Lee can't.", ("mr.", "lee", "ca", "n't", ".")),
+        ("Is it? It is. So", ("is", "it", "?", "it", "is", ".", "so")),
+    ],
+)
+def test_worked(text: str, words: tuple[str, ...]) -> None:
+    assert tokens(text) == words == nltk_words(text)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")
+def test_equal_on_real_texts() -> None:
+    many = [
+        text
+        for path in sorted((DATA / "predictions_dev").glob("*.json"))
+        for record in json.loads(path.read_text())
+        for e in record["evidence"]
+        for text in (e["question"], f"{e['question']} {e['answer']}")
+    ]
+    assert len(many) > 10_000
+    assert tokenise(many) == [nltk_words(text) for text in many]
