@@ -38,7 +38,7 @@ def main(config: DictConfig) -> None:
                 write_stages(Path(config.to), data, refs, log, {"indexed": stores})
 
         run.with_options(task_runner=task_runner(config.runner))()
-    write_out(config.out, [log.record])
+    write_out(config, [log.record])
 
 
 def build_indexes(config: DictConfig, refs: list[Any], scope: Any, log: Any) -> dict[str, int]:

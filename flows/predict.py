@@ -43,7 +43,7 @@ def main(config: DictConfig) -> None:
             write_stages(to, data, refs, log, {})
 
         run.with_options(task_runner=task_runner(config.runner))()
-    write_out(config.out, [log.record])
+    write_out(config, [log.record])
     print(f"{log.record.counts['claims']} claims, written to {to}/")
 
 

@@ -52,7 +52,7 @@ def main(config: DictConfig) -> None:
         log = Log(again, old.axes)
         log.record.choices = old.choices
         new = run(again, log)
-        write_out(config.out, [new])
+        write_out(config, [new])
         found = differences(folder, log.folder) + changed_measures(old, new)
     if not found:
         print(

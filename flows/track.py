@@ -51,7 +51,7 @@ def main(config: DictConfig) -> None:
         records.append(record)
         failed += run_id is None
         print(f"{folder}  {record.status}, {f'logged as {run_id}' if run_id else 'not logged'}")
-    write_out(config.out, records)
+    write_out(config, records)
     print(f"{len(folders)} runs were waiting.")
     if failed:
         raise ClaimflowError(f"{failed} of them could not be logged: the lines above say why.")

@@ -51,7 +51,7 @@ def main(config: DictConfig) -> None:
                 print(f"{name}: {model.digest}, {to / name}")
 
         run.with_options(task_runner=task_runner(config.runner))()
-    write_out(config.out, [log.record])
+    write_out(config, [log.record])
 
 
 if __name__ == "__main__":

@@ -207,6 +207,16 @@ def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("flow", ["index", "train", "predict"])
+def test_every_flow_writes_out(tmp_path: Path, flow: str) -> None:
+    done = command(f"flows.{flow}", *FASTEST, "limit=2", f"+to={tmp_path}/to", *places(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (run,) = runs(tmp_path)
+    assert run["status"] == "finished"
+    assert run["seconds"]["data"] > 0
+    assert set(run) >= {"name", "axes", "measures", "cache", "mlflow_run_id"}
+
+
 CHOICES = [
     f"{path.parent.name}={path.stem}"
     for path in sorted((ROOT / "conf").glob("*/[!_]*.yaml"))
