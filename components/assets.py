@@ -34,6 +34,8 @@ def model(name: str | Path) -> Path:
     """The folder of a model: a path, or the name of one below `home()/models`."""
     for folder in (Path(name), home() / "models" / str(name)):
         if folder.is_dir():
+            if not (folder / "config.json").is_file():
+                raise ClaimflowError(f"{folder.absolute()} holds no model: it has no config.json.")
             return folder.absolute()
     known = sorted(p.name for p in (home() / "models").glob("*")) if home().exists() else []
     raise ClaimflowError(

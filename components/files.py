@@ -39,8 +39,11 @@ def file_digest(path: Path) -> str:
     Remembered in this process while size, times and inode stay; ctime can't be set back by hand,
     so an edit in place is always seen.
     """
-    s = path.stat()
-    return _digest_at(str(path), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+    try:
+        s = path.stat()
+        return _digest_at(str(path), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+    except OSError as error:  # it went while a folder was read, or may not be read
+        raise ClaimflowError(f"Can't read {path}: {error.strerror}.") from error
 
 
 def folder_digest(folder: Path) -> str:

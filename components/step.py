@@ -52,6 +52,15 @@ class TrainedStep(Step):
         """Learn from `train` and write the model into `folder`."""
         raise NotImplementedError(type(self).__name__)
 
+    def check_train(self, train: list[Claim]) -> None:
+        """Raise ClaimflowError when there is nothing to learn from."""
+        if not train:
+            raise ClaimflowError(
+                f"{type(self).__name__} learns from a training split, and this data set gives "
+                "none that is free of the evaluated claims. Name one with dataset.train_split=…, "
+                "or choose a step that needs no training."
+            )
+
 
 class Context:
     """What steps may use besides their cases: cache, training claims, loaded models, seed.
@@ -73,12 +82,7 @@ class Context:
 
     def model(self, step: TrainedStep) -> Artifact:
         """The folder that `step.fit` filled; fits it now when that has not happened."""
-        if not self.train:
-            raise ClaimflowError(
-                f"{type(step).__name__} learns from a training split, and this data set gives "
-                "none that is free of the evaluated claims. Name one with dataset.train_split=…, "
-                "or choose a step that needs no training."
-            )
+        step.check_train(self.train)
         key = key_of("fit", identity(step), self.train_digest, self.seed)
         return self.cache.artifact(key, lambda folder: step.fit(self.train, folder, self))
 

@@ -46,6 +46,14 @@ def check_types(config: Any) -> None:
             raise ClaimflowError(f"{target.__name__}: {name}={value!r}: {error}.") from None
 
 
+def check_settings(config: DictConfig) -> None:
+    """Raise for a setting of the run that is not the number it must be."""
+    for key, least in (("seed", 0), ("runner.workers", 1), ("runner.shard", 1)):
+        value = OmegaConf.select(config, key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ClaimflowError(f"{key}={value} is none: give a whole number of at least {least}.")
+
+
 def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
     """Name and config of each step of a run, in order: the filled slots of `config.pipeline`.
 

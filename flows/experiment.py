@@ -63,11 +63,16 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
 
 def check(config: DictConfig) -> None:
     """Raise what is missing or misspelt before any work is done."""
-    from flows.build import build, build_steps, scorer_configs
+    from components.step import TrainedStep
+    from flows.build import build, build_steps, check_settings, scorer_configs
     from flows.runners import task_runner
 
-    build(config.dataset).claims()
-    build_steps(config)
+    check_settings(config)
+    dataset = build(config.dataset)
+    claims = dataset.claims()
+    for step in build_steps(config).values():
+        if isinstance(step, TrainedStep):
+            step.check_train(dataset.train(claims)[0])
     for node in scorer_configs(config).values():
         build(node)
     task_runner(config.runner)

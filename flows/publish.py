@@ -107,6 +107,8 @@ def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Non
 
     points = [point_of(record, Path(config.outputs) / record.id) for record in records]
     title = f"{log.record.name}: {len(points)} points"
+    if not any(config.primary in point.measures for point in points):
+        log.note(f"primary={config.primary} is no measure of these runs, so another ranks them.")
     found = compare(title, points, config.primary, list(config.shown), seed=config.seed)
     page.write(log.folder, found, None, CLAIMS)
     log.record.measures = found.runs[0].measures if found.runs else {}

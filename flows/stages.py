@@ -22,7 +22,7 @@ from components.records import Claim, Passage, Prediction, Record, decode, encod
 from components.retrieve.search import Search, check_k
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, TrainedStep, identity
-from flows.build import build, scorer_configs, step_configs
+from flows.build import build, check_settings, scorer_configs, step_configs
 from flows.record import StageReport
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def _train(cache: str, digest: str) -> list[Claim]:
 
 def prepare(config: DictConfig, log: Log) -> Data:
     """Read the data set: cases to evaluate, and training claims that don't overlap with them."""
+    check_settings(config)
     with log.stage("data"):
         dataset = build(config.dataset)
         cache = open_cache(str(config.cache))

@@ -25,6 +25,14 @@ MISTAKES = {
     "embedder.model=nowhere": ("No model folder 'nowhere'", "make setup"),
     "runner.kind=treads": ("No runner kind 'treads'", "Did you mean 'threads'"),
     "answerer=null": ("A group takes the name of a choice", "answerer=none"),
+    "chunker.size=0": ("chunker.size is 0", "1 or more"),
+    "runner.workers=0": ("runner.workers=0", "at least 1"),
+    "runner.shard=0": ("runner.shard=0", "at least 1"),
+    "seed=abc": ("seed=abc", "whole number"),
+    "ids=[3,3]": ("ids=['3', '3']", "each once"),
+    "limit=-1": ("limit=-1", "1 or more"),
+    "llm.model=conf": ("conf holds no model", "config.json"),
+    "dataset.train_split=null": ("learns from a training split", "dataset.train_split"),
     "seed=[1": ("no viable alternative", ""),
 }
 

@@ -115,9 +115,13 @@ class Dataset:
 
     def claims(self) -> list[Claim]:
         """The claims of the evaluated split that `ids` and `limit` leave."""
+        if self.limit is not None and self.limit < 1:
+            raise ClaimflowError(f"limit={self.limit} leaves no claim: give 1 or more, or null.")
         claims = self.read_claims(self.split)
         if self.ids is not None:
             wanted = [str(i) for i in self.ids]
+            if not wanted or len(set(wanted)) < len(wanted):
+                raise ClaimflowError(f"ids={wanted} must name claims, each once.")
             by_id = {claim.id: claim for claim in claims}
             missing = [i for i in wanted if i not in by_id]
             if missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from components.errors import ClaimflowError
 from components.records import Case, Document, Passage
 from components.step import Context, Step
 
@@ -20,6 +21,10 @@ class Sentences(Step):
     writes: ClassVar = ("passages",)
     size: int = 1
     dedupe: bool = True
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ClaimflowError(f"chunker.size is {self.size}: give 1 or more sentences.")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for case in cases:
