@@ -37,10 +37,13 @@ def model(name: str | Path) -> Path:
             if not (folder / "config.json").is_file():
                 raise ClaimflowError(f"{folder.absolute()} holds no model: it has no config.json.")
             return folder.absolute()
+    places = " and ".join(
+        dict.fromkeys(str(p.absolute()) for p in (Path(name), home() / "models" / str(name)))
+    )
     known = sorted(p.name for p in (home() / "models").glob("*")) if home().exists() else []
     raise ClaimflowError(
-        f"No model folder '{name}': looked for {Path(name).absolute()} and "
-        f"{home() / 'models' / str(name)}, and nothing is downloaded while an experiment runs. "
+        f"No model folder '{name}': looked for {places}, and nothing is downloaded while an "
+        "experiment runs. "
         "`make setup` lays out the embedded models; for others give a folder."
         + nearest(str(name), known)
     )

@@ -196,6 +196,7 @@ class Case(Record):
     hits: list[Hit] = []
     evidence: list[Evidence] = []
     verdict: Verdict | None = None
+    remarks: list[str] = []  # what a reader of the run should know; counted in its notes
     failed: str | None = None  # set by a step that could not do its work for this case
     digests: dict[str, str] = {}
 
@@ -210,6 +211,7 @@ FIELD_TYPES: dict[str, Any] = {
     "hits": list[Hit],
     "evidence": list[Evidence],
     "verdict": Verdict,
+    "remarks": list[str],
 }
 
 
@@ -257,7 +259,7 @@ def read_lines(
         start = file.read(256).removeprefix(codecs.BOM_UTF8).lstrip()
         file.seek(0)
         items = _list_items(file) if start.startswith(b"[") else enumerate(file, 1)
-        for number, item in items:
+        for record, (number, item) in enumerate(items, 1):
             try:
                 if isinstance(item, ClaimflowError):
                     raise item
@@ -268,10 +270,10 @@ def read_lines(
                 else:
                     yield number, msgspec.convert(item, type)
             except (ValueError, ClaimflowError, RecursionError) as error:
+                # A list may stand on one line.
+                where = f"record {record}: " if start.startswith(b"[") else ""
                 report(
-                    BadLine(file=str(path), line=number, reason=str(error)),
-                    on_error,
-                    bad,
+                    BadLine(file=str(path), line=number, reason=f"{where}{error}"), on_error, bad
                 )
 
 

@@ -54,7 +54,9 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
         register()
         if file := next((w for w in words if w.startswith("params=")), None):
             words.remove(file)
-            main(from_file(Path(file.removeprefix("params=")), words))
+            settings = from_file(Path(file.removeprefix("params=")), words)
+            check_places(settings)
+            main(settings)
             return
         import hydra
 
@@ -64,6 +66,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
         def guarded(config: DictConfig) -> object:
             # Hydra prints a line of its own about what escapes a job: keep ours from it.
             try:
+                check_places(config)
                 return main(config)
             except ClaimflowError as error:
                 failed.append(error)
@@ -113,6 +116,20 @@ def plain(main: Callable[[list[str]], None], page: Callable[[], str] | None = No
 
 def _doc(main: Callable[..., object]) -> str:
     return (sys.modules[main.__module__].__doc__ or "").strip()
+
+
+def check_places(config: DictConfig) -> None:
+    """Raise before any work when what it gives could not be written."""
+    from components.errors import ClaimflowError
+
+    for key in ("cache", "outputs", "out", "to"):
+        if not config.get(key):
+            continue
+        place = Path(str(config[key])).absolute()
+        there = next(p for p in (place, *place.parents) if p.exists())
+        file = key == "out" and there == place
+        if there.is_dir() == file or not os.access(there, os.W_OK):
+            raise ClaimflowError(f"{key}={config[key]}: {there} can't be written to. Name another.")
 
 
 def composed(overrides: list[str]) -> DictConfig:
@@ -228,6 +245,14 @@ def config_mistake(error: BaseException) -> str | None:
     if not isinstance(error, (HydraException, OmegaConfBaseException)):
         return None
     text = "\n".join(filter(None, (str(error), str(error.__cause__ or ""))))
+    if "Ambiguous value" in text:
+        return f"{text.splitlines()[0]}: give -m to sweep over it, or quotes inside the shell's."
+    if type(error).__name__ == "OverrideParseException":
+        what = text.splitlines()[0].removeprefix("LexerNoViableAltException: ")
+        return (
+            f"Hydra can't read a setting: {what}. A value with spaces, letters beyond ASCII or "
+            "other marks wants quotes inside the shell's: 'path=\"my data\"'."
+        )
     if found := re.search(r"Could not find '(\w+)/([^']+)'", text):
         group, choice = found.groups()
         known = list(groups().get(group, {}))

@@ -11,7 +11,7 @@ from components.pipeline import CaseRef, load
 from components.records import AVERITEC_LABELS, Prediction, encode, read_lines, write_lines
 from components.report.compare import Point
 from components.report.table import run_table
-from components.score.base import Scores
+from components.score.base import Scores, listed
 from flows.log import say
 from flows.stages import Data, ok, predictions_of, rankings_of
 
@@ -40,6 +40,8 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
         record.tokens[kind] = round(sum(getattr(c, kind) for r in refs for c in r.trace))
     for note in scores.notes:
         log.note(note)
+    for remark, ids in remarks(data, refs).items():
+        log.note(f"{remark} ({len(ids)}): {listed(ids)}")
     for ref in refs:
         if ref.error:
             log.note(f"claim {ref.id} failed: {ref.error}")
@@ -85,6 +87,16 @@ def counts(data: Data, refs: list[CaseRef]) -> dict[str, int]:
                 seen.add(field + name)
                 total[field] = total.get(field, 0) + len(getattr(load(ref, (field,), cache), field))
     return total
+
+
+def remarks(data: Data, refs: list[CaseRef]) -> dict[str, list[str]]:
+    """What steps remarked, and the claims that they remarked it of."""
+    cache = open_cache(data.scope.cache)
+    found: dict[str, list[str]] = {}
+    for ref in ok(refs):
+        for remark in load(ref, ("remarks",), cache).remarks:
+            found.setdefault(remark, []).append(ref.id)
+    return found
 
 
 def show(record: RunRecord, config: DictConfig) -> None:

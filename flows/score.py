@@ -101,12 +101,16 @@ def show(name: str, scores: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("measure", title=f"{name}, {len(scores.per_claim)} claims", title_justify="left")
+    from components.report.table import heading
+
+    table = Table(
+        "measure", "name", title=f"{name}, {len(scores.per_claim)} claims", title_justify="left"
+    )
     table.add_column("value", justify="right")
     table.add_column("95 % interval", justify="right")
     for measure, found in scores.measures.items():
         interval = f"{found.low:.4f} – {found.high:.4f}" if found.low is not None else ""
-        table.add_row(measure, f"{found.value:.4f}", interval)
+        table.add_row(heading(measure), measure, f"{found.value:.4f}", interval)
     console = Console()
     console.print(table)
     for note in scores.notes:

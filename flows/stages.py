@@ -185,7 +185,7 @@ def run_stage(
             name, number, config, digest, plain(scope)
         )
         futures.append((part, submitted))
-    with tqdm(total=len(todo), desc=name, unit="case", delay=2, leave=False) as bar:
+    with tqdm(total=len(todo), desc=name, unit="case", delay=2, leave=False, disable=None) as bar:
         for part, future in futures:
             done = decode(ctx.cache.get(future.result()) or b"", list[CaseRef])
             for i, ref in zip(part, done, strict=True):

@@ -33,7 +33,9 @@ MISTAKES = {
     "limit=-1": ("limit=-1", "1 or more"),
     "llm.model=conf": ("conf holds no model", "config.json"),
     "dataset.train_split=null": ("learns from a training split", "dataset.train_split"),
-    "seed=[1": ("no viable alternative", ""),
+    "seed=[1": ("Hydra can't read a setting", "wants quotes"),
+    "path=größe daten": ("Hydra can't read a setting", "path=größe daten"),
+    "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
 }
 
 
@@ -58,6 +60,31 @@ def test_a_k_above_every_store(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: retriever.bm25.k is 5000, but the largest store has ")
     assert last.endswith("set it to 300 or less.")
+
+
+@pytest.mark.parametrize("key", ["cache", "outputs", "out"])
+def test_a_place_below_a_file(key: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = command("flows.experiment", f"{key}={tmp_path}/file/x")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {key}={tmp_path}/file/x: {tmp_path}/file can't be written to. Name another.\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_read_only_disk(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("mounting needs root")
+    try:
+        done = command("flows.experiment", f"outputs={tmp_path}/out")
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: outputs={tmp_path}/out: {tmp_path} can't be written to. Name another.\n"
+    )
 
 
 def test_v_shows_the_traceback(tmp_path: Path) -> None:

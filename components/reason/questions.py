@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +15,6 @@ from components.reason.prompt import filled, prompt_file
 from components.records import Case, Claim
 from components.step import Context, Step
 
-_log = logging.getLogger(__name__)
-
 
 @dataclasses.dataclass(kw_only=True)
 class LlmQuestions(Step):
@@ -29,11 +26,11 @@ class LlmQuestions(Step):
     prompt: a file with {claim} and, if wanted, {examples}, {n}, {speaker} and {date}; or the name
     of one in components/reason/prompts. n: questions at most. examples: training claims in the
     prompt. max_tokens: of a reply. on_empty: what a claim gets when the reply has no question in
-    it: "rules" (those of `RuleQuestions`, with a warning) or "fail" (the claim fails).
+    it: "rules" (those of `RuleQuestions`, with a remark) or "fail" (the claim fails).
     """
 
     reads: ClassVar = ("claim",)
-    writes: ClassVar = ("questions",)
+    writes: ClassVar = ("questions", "remarks")
     needs_train: ClassVar = True
 
     engine: Engine
@@ -55,7 +52,6 @@ class LlmQuestions(Step):
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         shown = examples([case.claim for case in cases], self.examples, ctx, self.n)
         requests = [self.request(case.claim, near) for case, near in zip(cases, shown, strict=True)]
-        empty = []
         for case, reply in zip(cases, self.engine.generate(requests, ctx), strict=True):
             case.questions = parsed(reply.text, self.n)
             if reply.error:
@@ -64,14 +60,7 @@ class LlmQuestions(Step):
                 case.failed = f"no question in the model's reply {reply.text[:80]!r}"
             elif not case.questions:
                 case.questions = rules(case.claim)[: self.n]
-                empty.append(case.claim.id)
-        if empty:
-            _log.warning(
-                "%d of %d claims got questions by rules, as the model's reply had none: %s",
-                len(empty),
-                len(cases),
-                ", ".join(empty),
-            )
+                case.remarks = ["questions by rules, as the model's reply had none"]
         return cases
 
     def request(self, claim: Claim, near: list[Claim]) -> Request:

@@ -174,7 +174,7 @@ def leaderboard(found: Comparison) -> Table:
     columns = [
         *(axes or ["run"]),
         *map(heading, found.shown),
-        "behind the best",
+        f"behind the best ({heading(found.primary)})",
         "p (Holm)",
         "significant",
         *(("seconds", "from cache") if timed else ()),

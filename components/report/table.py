@@ -99,8 +99,8 @@ def run_table(name: str, scores: Scores) -> str:
     """A run's measures with their 95 % intervals, and its notes."""
     names = [m for m in HEADINGS if m in scores.measures]
     names += [m for m in scores.measures if m not in HEADINGS]
-    rows = [[heading(name), figure(scores.measures[name])] for name in names]
+    rows = [[heading(name), name, figure(scores.measures[name])] for name in names]
     notes = "".join(f"- {html.escape(note, quote=False)}\n" for note in scores.notes)
-    return f"# {name}\n\n{markdown(['measure', 'value [95 % interval]'], rows)}\n" + (
+    return f"# {name}\n\n{markdown(['measure', 'name', 'value [95 % interval]'], rows)}\n" + (
         f"\n{notes}" if notes else ""
     )

@@ -53,7 +53,7 @@ class Guard(Step):
     reads: ClassVar = ("claim", "documents")
     writes: ClassVar = ("documents", "dropped")
     sites: list[str] = dataclasses.field(default_factory=list)
-    archive_stamps: bool = True
+    archive_stamps: bool = False
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for case in cases:
