@@ -52,6 +52,10 @@ class TrainedStep(Step):
         """Learn from `train` and write the model into `folder`."""
         raise NotImplementedError(type(self).__name__)
 
+    def given(self) -> Path | None:
+        """A folder that `fit` filled before, elsewhere, to use as it is; None: fit."""
+        return None
+
 
 class Context:
     """What steps may use besides their cases: cache, training claims, loaded models, seed.
@@ -73,14 +77,21 @@ class Context:
 
     def model(self, step: TrainedStep) -> Artifact:
         """The folder that `step.fit` filled; fits it now when that has not happened."""
+        if folder := step.given():
+            return Artifact(path=str(folder), digest=folder_digest(folder))
         if not self.train:
             raise ClaimflowError(
                 f"{type(step).__name__} learns from a training split, and this data set gives "
                 "none that is free of the evaluated claims. Name one with dataset.train_split=…, "
                 "or choose a step that needs no training."
             )
-        key = key_of("fit", identity(step), self.train_digest, self.seed)
-        return self.cache.artifact(key, lambda folder: step.fit(self.train, folder, self))
+        return self.cache.artifact(
+            self.fit_key(step), lambda folder: step.fit(self.train, folder, self)
+        )
+
+    def fit_key(self, step: TrainedStep) -> str:
+        """What the model of `step` is kept under: its settings, the training claims, the seed."""
+        return key_of("fit", identity(step), self.train_digest, self.seed)
 
     def loaded(self, key: str, load: Callable[[], Any]) -> Any:
         """What `load()` gives, kept in this process: models and indexes are opened once."""
