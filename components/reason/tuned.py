@@ -36,7 +36,8 @@ class Tuned(Record):
     """What stands beside the weights and says how they are used.
 
     base, base_digest: the model that was tuned. words: see `TunedVerdict`. temperature: what
-    logits are divided by. frequencies: of the labels in training. held_out: measures there.
+    logits are divided by. frequencies: of the labels in training. trained, total: numbers of
+    parameters. held_out: measures on the held-out part.
     """
 
     base: str
@@ -45,6 +46,8 @@ class Tuned(Record):
     max_length: int
     frequencies: dict[str, float]
     temperature: float = 1.0
+    trained: int = 0
+    total: int = 0
     held_out: dict[str, Measure] = {}
 
 
@@ -59,7 +62,8 @@ class TunedVerdict(TrainedStep):
     temperature that is fitted on the part of the training split that is held out (Guo et al.
     2017), which also decides when to stop.
 
-    lora: None trains all weights. rate: peak learning rate. class_weight: a label weighs by its
+    lora: None trains all weights. rate: peak learning rate. epochs: passes over the training
+    claims. class_weight: a label weighs by its
     frequency to the power of minus this in the loss; 0: all claims alike, 1: all labels alike.
     adapter: a folder that training wrote, to use without fitting; one for another base model is
     an error. What the folder says of prompt, words, length and temperature holds then.
@@ -78,6 +82,7 @@ class TunedVerdict(TrainedStep):
     trainer: Training
     lora: Lora | None
     rate: float
+    epochs: int
     class_weight: float = 0.5
     words: dict[str, str] | None = None
     prompt: Path = Path("verdict.txt")
@@ -126,6 +131,7 @@ class TunedVerdict(TrainedStep):
             weights=class_weights([row["labels"] for row in kept], self.class_weight),
             settings=self.trainer,
             rate=self.rate,
+            epochs=self.epochs,
             seed=seed,
             folder=unfinished,
         )
@@ -134,6 +140,9 @@ class TunedVerdict(TrainedStep):
         if self.words:
             shutil.copyfile(self.prompt, folder / PROMPT)
         tuned = judge.tuned
+        sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
+        tuned.trained = sum(size for size, learns in sizes if learns)
+        tuned.total = sum(size for size, _ in sizes)
         write_whole(folder / ABOUT, encode(tuned))
         # From the folder, in float32: what is measured is what will be used.
         gold = [row["labels"] for row in held]
@@ -149,7 +158,7 @@ class TunedVerdict(TrainedStep):
             "left out": f"{len(train) - len(kept) - len(held)} claims: no label, no gold question, "
             "over trainer.limit, or too long",
         }
-        write_whole(folder / CARD, card(self, tuned, trainable(model), data).encode())
+        write_whole(folder / CARD, card(self, tuned, data).encode())
         shutil.rmtree(unfinished, ignore_errors=True)
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
@@ -404,9 +413,3 @@ def measures(chances: np.ndarray, gold: list[int]) -> dict[str, Measure]:
         "ece": calibration.calibration_error(chances.max(axis=1).tolist(), right.tolist()),
     }
     return {name: bootstrap.measure(statistic, weights) for name, statistic in statistics.items()}
-
-
-def trainable(model: Any) -> tuple[int, int]:
-    """(trained parameters, all parameters)."""
-    sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
-    return sum(n for n, yes in sizes if yes), sum(n for n, _ in sizes)

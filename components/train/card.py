@@ -6,21 +6,21 @@ import dataclasses
 from typing import Any
 
 LICENCE = (
-    "Those of the base model and of the training claims hold together. AVeriTeC's claims are "
-    "CC BY-NC 4.0, so what is trained on them is for use without profit."
+    "those of the base model and of the training claims hold together (AVeriTeC's are CC BY-NC "
+    "4.0: what is trained on them is not for commercial use)"
 )
 
 
-def card(step: Any, tuned: Any, parameters: tuple[int, int], data: dict[str, str]) -> str:
+def card(step: Any, tuned: Any, data: dict[str, str]) -> str:
     """What was trained from what, how and how well; nothing that differs between equal runs.
 
-    step: the step with its settings. tuned: base model and measures. parameters: trained ones and
-    all. data: facts on the training data by name.
+    step: the step with its settings. tuned: base model, sizes and measures. data: facts on the
+    training data by name.
     """
-    settings = {"rate": step.rate, "class_weight": step.class_weight, "words": step.words}
+    names = ("rate", "epochs", "class_weight", "words")
+    settings = {name: getattr(step, name) for name in names}
     for part in (step.lora, step.trainer):
         settings |= dataclasses.asdict(part) if part else {"lora": None}
-    trained, total = parameters
     lines = [
         "---",
         f"base_model: {tuned.base}",
@@ -35,7 +35,7 @@ def card(step: Any, tuned: Any, parameters: tuple[int, int], data: dict[str, str
         + ". Use: `adapter=FOLDER` on the verdict step that trained it.",
         "",
         f"- Base model: {tuned.base}, digest {tuned.base_digest}",
-        f"- Parameters: {trained:,} trained of {total:,}",
+        f"- Parameters: {tuned.trained:,} trained of {tuned.total:,}",
         f"- Temperature: {tuned.temperature}",
         *(f"- Training data, {name}: {value}" for name, value in data.items()),
         f"- Licences: {LICENCE}",

@@ -55,7 +55,8 @@ class Lora:
 class Training:
     """How a model is trained, whatever it is.
 
-    limit: train on so many claims, chosen by seed (None: all). held_out: share of them, by label,
+    limit: train on so many claims, chosen by seed (None: all). updates: at most so many (None: as
+    many as the epochs take). held_out: share of them, by label,
     that is not trained on: it decides when to stop, which state is kept (the one of highest mean
     of accuracy and macro-F1) and the temperature. batch: examples a step on a device, times
     `accumulate` for one update. evaluations: on the held-out part, an epoch; each is a checkpoint.
@@ -66,8 +67,8 @@ class Training:
     """
 
     limit: int | None = None
+    updates: int | None = None
     held_out: float = 0.1
-    epochs: int = 4
     batch: int = 16
     accumulate: int = 1
     warmup: float = 0.1
@@ -85,9 +86,9 @@ class Training:
             raise ClaimflowError(
                 f"trainer.held_out is a share between 0 and 1, not {self.held_out}."
             )
-        if min(self.epochs, self.batch, self.accumulate, self.evaluations, self.patience) < 1:
+        if min(self.batch, self.accumulate, self.evaluations, self.patience) < 1:
             raise ClaimflowError(
-                "trainer.epochs, batch, accumulate, evaluations and patience are 1 or more."
+                "trainer.batch, accumulate, evaluations and patience are 1 or more."
             )
 
     def split(self, labels: list[str], seed: int) -> tuple[list[int], list[int]]:
@@ -119,13 +120,15 @@ def tune(
     weights: list[float],
     settings: Training,
     rate: float,
+    epochs: int,
     seed: int,
     folder: Path,
 ) -> list[dict[str, float]]:
     """Train `model` in place on `rows`; it ends in its best state on `held`. The loss by step.
 
     log_probabilities: what the model puts out to (examples, classes), float32; the loss is the
-    negative one of the right class, times its weight. rate: the peak learning rate. folder: where
+    negative one of the right class, times its weight. rate: the peak learning rate. epochs: passes
+    over `rows`. folder: where
     checkpoints lie; one that was killed goes on from its last whole checkpoint, to the same
     weights on the CPU.
     """
@@ -229,7 +232,8 @@ def tune(
         model,
         TrainingArguments(
             str(folder),
-            num_train_epochs=settings.epochs,
+            num_train_epochs=epochs,
+            max_steps=settings.updates or -1,
             per_device_train_batch_size=settings.batch,
             per_device_eval_batch_size=settings.batch,
             gradient_accumulation_steps=settings.accumulate,
