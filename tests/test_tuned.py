@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from components.reason.tuned import (
 from components.records import AVERITEC_LABELS, Answer, Case, Claim, Evidence, Question, encode
 from components.step import Context
 from components.train.trainer import Lora, Training
+from tests.conftest import Ran, compose
 from tests.test_verdict import REFUTED, SUPPORTED, case_of, toys
 
 pytestmark = [
@@ -330,3 +332,66 @@ def test_gold_pairs() -> None:
     assert gold_pairs(claim) == [("Who?", "Ann"), ("Who?", "No She left")]
     bare = Claim(id="0", text="x", questions=[Question(question="When?")])
     assert gold_pairs(bare) == [("When?", "No answer could be found.")]
+
+
+# In flows
+
+
+@pytest.mark.slow
+def test_trained_tracked_registered_and_used(
+    models: Path, tmp_path: Path, experiment: Callable[..., Ran], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mlflow import MlflowClient
+
+    from flows.train import main
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    model = ["verdict=lora_llm", f"verdict.model={models / 'llama'}"]
+    places = [f"cache={tmp_path}/cache", f"+to={tmp_path}/to"]
+    tracking = [f"tracking.uri={uri}", f"tracking.artifacts={tmp_path}/artifacts"]
+    main(compose(*model, "trainer=tiny", *places, *tracking, "+register=judge"))
+    assert "registered as models:/judge/1" in capsys.readouterr().err
+    folder = tmp_path / "to" / "verdict"
+    card = (folder / "README.md").read_text()
+    assert "- Data: demo train, digest" in card
+    assert "| accuracy |" in card
+
+    client = MlflowClient(uri)
+    version = client.get_model_version("judge", "1")
+    run = client.get_run(version.run_id)
+    assert run.data.params["lora.r"] == "16"
+    losses = client.get_metric_history(version.run_id, "loss")
+    assert [metric.step for metric in losses] == list(range(1, 7))
+    assert client.get_metric_history(version.run_id, "eval_loss")
+    kept = {Path(file.path).name for file in client.list_artifacts(version.run_id, "model")}
+    assert {"adapter_model.safetensors", "adapter_config.json", "README.md"} <= kept
+
+    quick = ["questioner=rules", "retriever=bm25s", "limit=4"]
+    used = experiment(*model, f"verdict.adapter={folder}", "dataset.train_split=null", *quick)
+    fitted = experiment(*model, "trainer=tiny", *quick)
+    assert used.record.counts["train_claims"] == 0
+    assert used.predictions() == fitted.predictions()
+
+
+@pytest.mark.slow
+def test_real_smollm2_on_24_claims(tmp_path: Path) -> None:
+    """LoRA on the real model: the loss of one batch falls, and 24 claims are judged."""
+    from components.datasets.averitec import Demo
+
+    train, dev = Demo(split="train").claims(), Demo(split="dev").claims()
+    settings = Training(
+        limit=4, updates=3, batch=3, max_length=112, schedule="constant", warmup=0.0, threads=2
+    )
+    step = TunedVerdict(
+        model=Path("SmolLM2-135M-Instruct"), lora=Lora(), rate=2e-3, epochs=3, words=WORDS,
+        trainer=settings,
+    )  # fmt: skip
+    ctx = Context(Cache(tmp_path), train)
+    cases = step.run([case_of(claim) for claim in dev[:24]], ctx)
+    assert len(cases) == 24
+    for case in cases:
+        assert case.verdict
+        assert 0.25 < case.verdict.probabilities[case.verdict.label] < 1
+    curve = json.loads((Path(ctx.model(step).path) / "curve.json").read_bytes())
+    losses = [entry["loss"] for entry in curve if "loss" in entry]
+    assert losses[-1] < losses[0]
