@@ -322,6 +322,9 @@ def test_settings_that_cannot_be(models: Path, tmp_path: Path) -> None:
     ctx = Context(Cache(tmp_path), toys(TOWNS))
     with pytest.raises(ClaimflowError, match="'Refuted' is 2 tokens of llama: choose a word"):
         llm(models, words=WORDS | {REFUTED: "Refuted"}).fit(ctx.train, tmp_path, ctx)
+    short = Training(**TINY, max_length=8)
+    with pytest.raises(ClaimflowError, match="0 training claims and 0 held-out ones are too few"):
+        encoder(models, trainer=short).fit(ctx.train, tmp_path, ctx)
     with pytest.raises(ClaimflowError, match=r"targets \['none_such'\]: No modules"):
         encoder(models, lora=Lora(targets=["none_such"])).fit(ctx.train, tmp_path, ctx)
 
@@ -380,7 +383,7 @@ def test_real_smollm2_on_24_claims(tmp_path: Path) -> None:
 
     train, dev = Demo(split="train").claims(), Demo(split="dev").claims()
     settings = Training(
-        limit=4, updates=3, batch=3, max_length=112, schedule="constant", warmup=0.0, threads=2
+        limit=4, updates=3, batch=3, max_length=160, schedule="constant", warmup=0.0, threads=2
     )
     step = TunedVerdict(
         model=Path("SmolLM2-135M-Instruct"), lora=Lora(), rate=2e-3, epochs=3, words=WORDS,

@@ -121,6 +121,12 @@ class TunedVerdict(TrainedStep):
             [row for i in part if (row := judge.row(learned[i], gold_pairs(learned[i]), labels[i]))]
             for part in self.trainer.split(labels, seed)
         )
+        if not kept or not held:
+            raise ClaimflowError(
+                f"{len(kept)} training claims and {len(held)} held-out ones are too few: give more "
+                "(trainer.limit, dataset.train_split), or a higher trainer.max_length, as those "
+                "that don't fit are left out."
+            )
         unfinished = ctx.cache.unfinished(ctx.fit_key(self))
         curve = tune(
             model,
