@@ -28,8 +28,8 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 GRID: dict[str, list[dict[str, Any]]] = {
     "lora_llm": [
         *({"rate": rate, "class_weight": w} for rate in (5e-4, 1e-3, 2e-3) for w in (0.0, 0.5)),
-        {"rate": 1e-3, "epochs": 6},
         {"rate": 5e-4, "lora": {"r": 64, "alpha": 128}},
+        {"rate": 1e-3, "lora": {"r": 64, "alpha": 64}},
     ],
     "encoder": [{"rate": rate, "class_weight": w} for rate in (1e-4, 3e-4) for w in (0.0, 0.5)],
     "lora_encoder": [
@@ -101,7 +101,7 @@ def train(
         "changes": changes,
         "seed": seed,
         "seconds": seconds,
-        "updates": max(entry["step"] for entry in curve),
+        "updates": max(int(entry["step"]) for entry in curve),
         "evaluations": [entry for entry in curve if "eval_loss" in entry],
         "temperature": tuned.temperature,
         "trained_parameters": tuned.trained,
