@@ -183,6 +183,13 @@ class Cache:
             self._verified.add(key)
         return Artifact(path=str(path), digest=digest(body))
 
+    def unfinished(self, key: str) -> Path:
+        """A folder for what is on the way to artifact `key`, such as checkpoints: it outlives a
+        kill, until `clean`. Whoever finishes removes it."""
+        folder = self.folder / "aside" / f"{key}.unfinished"
+        folder.mkdir(exist_ok=True)
+        return folder
+
     # Locks and leases
 
     @contextlib.contextmanager

@@ -53,13 +53,17 @@ class TrainedStep(Step):
         raise NotImplementedError(type(self).__name__)
 
     def check_train(self, train: list[Claim]) -> None:
-        """Raise ClaimflowError when there is nothing to learn from."""
-        if not train:
+        """Raise ClaimflowError when there is nothing to learn from, but something to learn."""
+        if not train and not self.given():
             raise ClaimflowError(
                 f"{type(self).__name__} learns from a training split, and this data set gives "
                 "none that is free of the evaluated claims. Name one with dataset.train_split=…, "
                 "or choose a step that needs no training."
             )
+
+    def given(self) -> Path | None:
+        """A folder that `fit` filled before, elsewhere, to use as it is; None: fit."""
+        return None
 
 
 class Context:
@@ -82,9 +86,16 @@ class Context:
 
     def model(self, step: TrainedStep) -> Artifact:
         """The folder that `step.fit` filled; fits it now when that has not happened."""
+        if folder := step.given():
+            return Artifact(path=str(folder), digest=folder_digest(folder))
         step.check_train(self.train)
-        key = key_of("fit", identity(step), self.train_digest, self.seed)
-        return self.cache.artifact(key, lambda folder: step.fit(self.train, folder, self))
+        return self.cache.artifact(
+            self.fit_key(step), lambda folder: step.fit(self.train, folder, self)
+        )
+
+    def fit_key(self, step: TrainedStep) -> str:
+        """What the model of `step` is kept under: its settings, the training claims, the seed."""
+        return key_of("fit", identity(step), self.train_digest, self.seed)
 
     def loaded(self, key: str, load: Callable[[], Any]) -> Any:
         """What `load()` gives, kept in this process: models and indexes are opened once."""

@@ -57,6 +57,63 @@ def track(folder: Path, config: DictConfig) -> str | None:
     return _safely(log_folder, folder, config)
 
 
+def track_training(
+    name: str, settings: dict[str, Any], folder: Path, record: RunRecord, config: DictConfig
+) -> None:
+    """Log a fine-tuned model as an MLflow run: its settings, loss and validation curves, and its
+    folder as artifact `model`; as a new version of the registered model `config.register`, if
+    that is said. Without a tracker that answers this is said, and the folder stays."""
+    if not config.tracking.uri:
+        return
+    try:
+        run_id = _log_training(name, settings, folder, record, config)
+    except Exception as error:  # whatever a tracker does must not cost the model
+        if config.get("register"):
+            raise ClaimflowError(
+                f"{folder} is kept, not registered: {_reason(error, config)}"
+            ) from error
+        say(f"  {_reason(error, config)} The model is kept in {folder}.")
+    else:
+        say(f"  {name}: MLflow run {run_id}")
+
+
+def _log_training(
+    name: str, settings: dict[str, Any], folder: Path, record: RunRecord, config: DictConfig
+) -> str:
+    from mlflow.entities import Metric, Param, RunTag
+
+    client, experiment = connect(config)
+    start = _milliseconds(record.started)
+    run_id = str(client.create_run(experiment, start, run_name=f"train {name}").info.run_id)
+    names: dict[str, str] = {}
+    curve: list[dict[str, float]] = json.loads((folder / "curve.json").read_bytes())
+    metrics = [
+        Metric(key, entry[key], start, int(entry["step"]))
+        for entry in curve
+        for key in entry
+        if key != "step"
+    ]
+    tags = {"claimflow.id": record.id, "claimflow.training": name}
+    tags["mlflow.note.content"] = shortened((folder / "README.md").read_text("utf-8"))
+    for kind, items in (
+        ("params", [Param(k, str(v)) for k, v in _named(_flat("", settings), names)]),
+        ("metrics", metrics),
+        ("tags", [RunTag(key, value) for key, value in tags.items()]),
+    ):
+        for part in _batches(items, BATCH[kind]):
+            client.log_batch(run_id, **{kind: part})
+    _log_inputs(client, run_id, record)
+    client.log_artifacts(run_id, str(folder), "model")
+    client.set_terminated(run_id, "FINISHED")
+    if register := config.get("register"):
+        if not client.search_registered_models(f"name = '{register}'"):
+            client.create_registered_model(register)
+        source = f"{client.get_run(run_id).info.artifact_uri}/model"
+        version = client.create_model_version(register, source, run_id).version
+        say(f"  {name}: registered as models:/{register}/{version}")
+    return run_id
+
+
 def open_parent(folder: Path, config: DictConfig) -> str | None:
     """Begin the MLflow run of a sweep, so that it shows while its points run; its MLflow id."""
 
@@ -83,14 +140,18 @@ def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:
     try:
         return str(do(folder, config))
     except Exception as error:  # whatever a tracker does must not cost the run
-        reason = str(error)
-        if not isinstance(error, ClaimflowError):
-            reason = f"Tracker {config.tracking.uri}: {type(error).__name__}: {reason[:200]}"
         say(
-            f"  {' '.join(reason.split())} The run is kept in {folder}: "
+            f"  {_reason(error, config)} The run is kept in {folder}: "
             "`python -m flows.track` logs it later."
         )
         return None
+
+
+def _reason(error: Exception, config: DictConfig) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, ClaimflowError):
+        return text
+    return f"Tracker {config.tracking.uri}: {type(error).__name__}: {text[:200]}"
 
 
 def log_folder(folder: Path, config: DictConfig) -> str:

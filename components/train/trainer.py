@@ -1,0 +1,299 @@
+"""Fine-tuning of classifiers by the Trainer of Hugging Face transformers, with LoRA by PEFT."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from components.errors import ClaimflowError
+
+Row = dict[str, Any]  # input_ids and what else the model takes, and `labels`: a class from 0
+WHOLE = "whole"  # the mark of a checkpoint that is written
+CURVE = ("step", "epoch", "loss", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1_macro")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Lora:
+    """Low-rank adaptation (Hu et al. 2022): the rank r, its scale alpha / r, dropout before it.
+
+    targets: names of the adapted modules, or "all-linear". rslora: scale by alpha / √r
+    (Kalajdzievski 2023). dora: magnitude and direction apart (Liu et al. 2024).
+    """
+
+    r: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+    targets: str | list[str] = "all-linear"
+    rslora: bool = False
+    dora: bool = False
+
+    def wrap(self, model: Any, task: str) -> Any:
+        """The PEFT model around `model`; task: CAUSAL_LM or SEQ_CLS, whose head is trained too."""
+        from peft import LoraConfig, get_peft_model
+
+        config = LoraConfig(
+            task_type=task,
+            r=self.r,
+            lora_alpha=self.alpha,
+            lora_dropout=self.dropout,
+            target_modules=self.targets,
+            use_rslora=self.rslora,
+            use_dora=self.dora,
+        )
+        try:
+            return get_peft_model(model, config)
+        except ValueError as error:  # no module has such a name
+            raise ClaimflowError(
+                f"LoRA with targets {self.targets}: {str(error).split('. ')[0]}."
+            ) from error
+
+
+@dataclasses.dataclass(kw_only=True)
+class Training:
+    """How a model is trained, whatever it is.
+
+    limit: train on so many claims, chosen by seed (None: all). updates: at most so many (None: as
+    many as the epochs take). held_out: share of them, by label,
+    that is not trained on: it decides when to stop, which state is kept (the one of highest mean
+    of accuracy and macro-F1) and the temperature. batch: examples a step on a device, times
+    `accumulate` for one update. evaluations: on the held-out part, an epoch; each is a checkpoint.
+    patience: evaluations without a better one before training stops. warmup: share of all
+    updates. max_length: tokens of an example. mixed: bfloat16 where the GPU has it; the head
+    always computes in float32. checkpointing: activations are computed again in the backward
+    pass, for memory. threads: of the CPU; the last bits depend on it.
+    """
+
+    limit: int | None = None
+    updates: int | None = None
+    held_out: float = 0.1
+    batch: int = 16
+    accumulate: int = 1
+    warmup: float = 0.1
+    schedule: str = "cosine"
+    weight_decay: float = 0.01
+    evaluations: int = 1
+    patience: int = 3
+    max_length: int = 1024
+    mixed: bool = True
+    checkpointing: bool = False
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise ClaimflowError(
+                f"trainer.held_out is a share between 0 and 1, not {self.held_out}."
+            )
+        if min(self.batch, self.accumulate, self.evaluations, self.patience) < 1:
+            raise ClaimflowError(
+                "trainer.batch, accumulate, evaluations and patience are 1 or more."
+            )
+
+    def split(self, labels: list[str], seed: int) -> tuple[list[int], list[int]]:
+        """Positions to train on, and those held out: a share of each label, one at least in all.
+
+        The same labels and seed give the same split.
+        """
+        import random
+
+        rng = random.Random(seed)
+        chosen = list(range(len(labels)))
+        rng.shuffle(chosen)
+        chosen = chosen[: self.limit]
+        held: list[int] = []
+        for label in sorted(set(labels)):
+            those = [i for i in chosen if labels[i] == label]
+            held += those[: round(len(those) * self.held_out)]
+        held = held or chosen[:1]
+        return sorted(set(chosen) - set(held)), sorted(held)
+
+
+def tune(
+    model: Any,
+    rows: list[Row],
+    held: list[Row],
+    *,
+    collate: Callable[[list[Row]], dict[str, Any]],
+    log_probabilities: Callable[[Any], Any],
+    weights: list[float],
+    settings: Training,
+    rate: float,
+    epochs: int,
+    seed: int,
+    folder: Path,
+) -> list[dict[str, float]]:
+    """Train `model` in place on `rows`; it ends in its best state on `held`. The loss by step.
+
+    log_probabilities: what the model puts out to (examples, classes), float32; the loss is the
+    negative one of the right class, times its weight. rate: the peak learning rate. epochs: passes
+    over `rows`. folder: where
+    checkpoints lie; one that was killed goes on from its last whole checkpoint, to the same
+    weights on the CPU.
+    """
+    import torch
+    from tqdm import tqdm
+    from transformers import (
+        EarlyStoppingCallback,
+        PrinterCallback,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+    )
+
+    weight = torch.tensor(weights)
+
+    class _ByLength(torch.utils.data.Sampler[int]):
+        """Batches of like length, in an order that seed and epoch alone decide, so that a resumed
+        epoch is the same one."""
+
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __len__(self) -> int:
+            return len(rows)
+
+        def __iter__(self) -> Iterator[int]:
+            from transformers.trainer_pt_utils import get_length_grouped_indices
+
+            order = torch.Generator().manual_seed(seed + self.epoch)
+            size = settings.batch * settings.accumulate
+            lengths = [len(row["input_ids"]) for row in rows]
+            grouped: Any = get_length_grouped_indices
+            return iter(grouped(lengths, size, generator=order))
+
+    class _Trainer(Trainer):
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            return _ByLength()
+
+        def compute_loss(
+            self,
+            model: Any,
+            inputs: dict[str, Any],
+            return_outputs: bool = False,
+            num_items_in_batch: Any = None,
+        ) -> Any:
+            labels = inputs["labels"]
+            outputs = model(**{name: x for name, x in inputs.items() if name != "labels"})
+            scores = log_probabilities(outputs)
+            right = scores.gather(1, labels[:, None])[:, 0]
+            loss = -(right * weight.to(right.device)[labels]).mean()
+            return (loss, {"logits": scores}) if return_outputs else loss
+
+    class _Watch(TrainerCallback):
+        """A progress bar; and a mark in each checkpoint once all of it is written."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            done, total = state.global_step, state.max_steps
+            self.bar = tqdm(
+                total=total, initial=done, desc="train", delay=2, leave=False, disable=None
+            )
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.bar.update()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            names = ("loss", "accuracy", "f1_macro")
+            self.bar.set_postfix({name: f"{more['metrics'][f'eval_{name}']:.3f}" for name in names})
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.bar.close()
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            (folder / f"checkpoint-{state.global_step}" / WHOLE).touch()
+
+    def measures(prediction: Any) -> dict[str, float]:
+        from sklearn.metrics import accuracy_score, f1_score
+
+        guess = prediction.predictions.argmax(1)
+        accuracy = accuracy_score(prediction.label_ids, guess)
+        macro = f1_score(
+            prediction.label_ids,
+            guess,
+            average="macro",
+            labels=range(len(weights)),
+            zero_division=0,
+        )
+        return {"accuracy": accuracy, "f1_macro": macro, "mean": (accuracy + macro) / 2}
+
+    for checkpoint in folder.glob("checkpoint-*"):
+        if not (checkpoint / WHOLE).exists():  # killed while it was written
+            shutil.rmtree(checkpoint)
+    if settings.checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    updates = -(-len(rows) // (settings.batch * settings.accumulate))
+    every = -(-updates // settings.evaluations)
+    torch.set_num_threads(settings.threads)
+    cuda = torch.cuda.is_available()
+    trainer = _Trainer(
+        model,
+        TrainingArguments(
+            str(folder),
+            num_train_epochs=epochs,
+            max_steps=settings.updates or -1,
+            per_device_train_batch_size=settings.batch,
+            per_device_eval_batch_size=settings.batch,
+            gradient_accumulation_steps=settings.accumulate,
+            learning_rate=rate,
+            lr_scheduler_type=settings.schedule,
+            warmup_steps=settings.warmup,
+            weight_decay=settings.weight_decay,
+            bf16=settings.mixed and cuda and torch.cuda.is_bf16_supported(),
+            eval_strategy="steps",
+            eval_steps=every,
+            save_strategy="steps",
+            save_steps=every,
+            save_total_limit=1,  # and the best one
+            logging_steps=1,
+            load_best_model_at_end=True,
+            metric_for_best_model="mean",
+            restore_callback_states_from_checkpoint=True,
+            remove_unused_columns=False,
+            label_names=["labels"],  # which a PEFT model's signature does not show
+            dataloader_pin_memory=cuda,
+            report_to="none",
+            disable_tqdm=True,  # ours instead: theirs prints every step's loss
+            seed=seed,
+        ),
+        data_collator=collate,
+        train_dataset=rows,
+        eval_dataset=held,
+        compute_metrics=measures,
+        callbacks=[EarlyStoppingCallback(settings.patience), _Watch()],
+    )
+    trainer.model_accepts_loss_kwargs = False  # ours is the mean of a batch, also in accumulation
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=any(folder.glob("checkpoint-*")))
+    return [
+        {name: float(entry[name]) for name in CURVE if name in entry}
+        for entry in trainer.state.log_history
+        if {"loss", "eval_loss"} & entry.keys()
+    ]
+
+
+def quiet() -> None:
+    """Let transformers and PEFT speak of errors alone."""
+    import warnings
+
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    warnings.filterwarnings("ignore", r"`\w*gradient_checkpointing", FutureWarning)  # PEFT 0.21
+
+
+def float32_head(head: Any) -> None:
+    """Let the last linear layer of a head compute in float32 also under mixed precision, as
+    labels tie in bfloat16."""
+    import torch
+
+    class Float32Linear(torch.nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            with torch.autocast(input.device.type, enabled=False):
+                return super().forward(input.float())
+
+    linear = [module for module in head.modules() if isinstance(module, torch.nn.Linear)]
+    linear[-1].__class__ = Float32Linear
