@@ -52,6 +52,7 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()  # nothing half-written
 
 
+@pytest.mark.slow
 def test_a_k_above_every_store(tmp_path: Path) -> None:
     done = command("flows.experiment", "retriever=bm25s", "retriever.bm25.k=5000", "limit=2",
                    "questioner=rules", "tracking=none", f"outputs={tmp_path}",

@@ -24,7 +24,7 @@ from tests.conftest import Ran, command
 pytestmark = pytest.mark.slow
 
 FAST = ("questioner=rules", "retriever=bm25s")
-FASTEST = (*FAST, "verdict=majority")  # without a model
+FASTEST = (*FAST, "verdict=majority", "trainer=tiny")  # without a model, or with little training
 MEASURES = {
     "q", "qa", "accuracy", "f1_macro", "ndcg_at_10", "recall_at_10", "recall_at_100", "mrr", "ap",
     *(f"score_at_{level}" for level in ("0.10", "0.20", "0.25", "0.30", "0.40", "0.50")),
