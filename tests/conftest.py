@@ -68,16 +68,17 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", store)
         start = ["prefect", "server", "start", "--host=127.0.0.1", f"--port={port}", "--no-ui"]
-        with serving(start, port, "api/health") as uri:
+        # Its services write into the same sqlite file, and a run then waits for them for seconds.
+        with serving([*start, "--no-services"], port, "api/health") as uri:
             yield f"{uri}/api"
 
 
 @pytest.fixture(autouse=True)
 def _prefect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow tests use the server; those marked `serverless` go without, as a user does."""
-    if request.node.get_closest_marker("slow") and not request.node.get_closest_marker(
-        "serverless"
-    ):
+    """Slow tests of commands use the server; those marked `serverless` go without, as a user does.
+    What runs in this process starts its own once."""
+    marked = request.node.get_closest_marker
+    if marked("slow") and not marked("serverless") and "experiment" not in request.fixturenames:
         monkeypatch.setenv("PREFECT_API_URL", request.getfixturevalue("prefect_server"))
 
 
