@@ -316,6 +316,11 @@ def test_what_is_too_long_keeps_every_question(
     assert none.verdict.probabilities == {SUPPORTED: 0.5, REFUTED: 0.5}
 
 
+def test_scores_that_are_no_numbers_are_an_error() -> None:
+    with pytest.raises(ClaimflowError, match="no numbers"):
+        softmax(np.array([[0.0, -1.0], [np.nan, -1.0]]), 1.0)
+
+
 def test_settings_that_cannot_be(models: Path, tmp_path: Path) -> None:
     with pytest.raises(ClaimflowError, match="a word for each of"):
         llm(models, words={SUPPORTED: "True"})

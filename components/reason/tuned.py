@@ -384,9 +384,17 @@ def class_weights(labels: list[int], power: float) -> list[float]:
 
 
 def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """Probabilities (rows, labels), float64, of log-probabilities over a temperature."""
+    """Probabilities (rows, labels), float64, of log-probabilities over a temperature.
+
+    Raises ClaimflowError for what is no number, as a model gives whose training diverged.
+    """
     import numpy as np
 
+    if not np.isfinite(scores).all():
+        raise ClaimflowError(
+            "The fine-tuned model gives scores that are no numbers: lower verdict.rate, or train "
+            "with trainer.mixed=false."
+        )
     powers = scores.astype(np.float64) / temperature
     powers = np.exp(powers - powers.max(axis=1, keepdims=True, initial=-np.inf))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
