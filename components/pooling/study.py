@@ -22,7 +22,7 @@ from components.errors import ClaimflowError
 from components.records import Claim, GoldSet, Prediction
 from components.score import bootstrap
 from components.score.bootstrap import Floats
-from components.score.documents import confusion, paired
+from components.score.pairing import confusion, paired
 from components.score.scifact_open import (
     NOT_ENOUGH,
     Pair,

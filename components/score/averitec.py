@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
@@ -21,10 +21,11 @@ from components.datasets.submission import FIRST, NO_ANSWER
 from components.errors import ClaimflowError, nearest
 from components.labels import parse_label
 from components.records import AVERITEC_LABELS, Claim, Prediction
-from components.score.base import Rankings, Scorer, Scores, listed
+from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
 from components.score.meteor import meteors
+from components.score.pairing import confusion, first_of_each, note
 from components.score.words import tokenise
 
 LEVELS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -139,7 +140,7 @@ class Averitec2024(Scorer):
             "by_strategy": table(lambda claim: claim.strategies),
             "by_medium": table(_media),
             "by_gold_qas": table(_gold_qas, by_name=True),
-            "confusion": _confusion(truth, guess),
+            "confusion": confusion(zip(truth, guess, strict=True), AVERITEC_LABELS),
         }
         if self.official and tables["by_type"]:
             columns = " and ".join(map(_above_name, self.by_group))
@@ -188,12 +189,12 @@ class AveritecLegacy(Averitec2024):
             rows[n]["justification"] = score
             for level in self.levels:
                 rows[n][f"justification_at_{level:.2f}"] = score * (rows[n]["qa"] > level)
-        _note(
+        note(
             notes,
             "Predictions without justification, for which their QAs stand",
             (p.id for p in paired if p and p.justification is None),
         )
-        _note(
+        note(
             notes,
             "Claims left out of justification, without a gold one",
             (claim.id for claim in claims if not claim.justification),
@@ -316,16 +317,7 @@ def _pair(
             f"None of the {len(gold)} gold claims has a label of AVeriTeC: score against a file "
             f"whose labels are {', '.join(AVERITEC_LABELS)}."
         )
-    ids = {claim.id for claim in gold}
-    paired: dict[str, Prediction] = {}
-    repeated, extra = [], []
-    for prediction in predictions:
-        if prediction.id not in ids:
-            extra.append(prediction.id)
-        elif prediction.id in paired:
-            repeated.append(prediction.id)
-        else:
-            paired[prediction.id] = prediction
+    paired, extra, repeated = first_of_each(predictions, gold)
     missing = [claim.id for claim in claims if claim.id not in paired]
     used = [paired[claim.id] for claim in claims if claim.id in paired]
     counted = "counted as wrong"
@@ -355,14 +347,8 @@ def _pair(
             p.id for p in used if _repeats(p, first)
         ),
     }.items():
-        _note(notes, what, names)
+        note(notes, what, names)
     return claims, paired
-
-
-def _note(notes: list[str], what: str, names: Iterable[str]) -> None:
-    found = list(names)
-    if found:
-        notes.append(f"{what} ({len(found)}): {listed(found)}.")
 
 
 def _hint(label: str) -> str:
@@ -426,14 +412,4 @@ def _breakdown(
             for level in levels
         }
         table.append({"group": group, "claims": len(inside), **means, **above})
-    return table
-
-
-def _confusion(gold: list[str], predicted: list[str | None]) -> list[dict[str, Any]]:
-    """One row a gold label: number of claims by predicted label; `other`: none of the four."""
-    counts = collections.Counter(zip(gold, predicted, strict=True))
-    table = []
-    for label in AVERITEC_LABELS:
-        row = {guess: counts[label, guess] for guess in AVERITEC_LABELS}
-        table.append({"gold": label, **row, "other": gold.count(label) - sum(row.values())})
     return table

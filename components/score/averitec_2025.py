@@ -28,6 +28,7 @@ from components.score.judge import (
     official_facts,
     read_facts,
 )
+from components.score.pairing import first_of_each
 from components.score.rows import breakdown, mean
 from components.step import Context
 
@@ -81,7 +82,7 @@ class Averitec2025(JudgedScorer):
         old = averitec_2024(
             predictions, [_as_cells(c) for c in gold], [METEOR_LEVEL], self.draws, self.seed
         )
-        given = evidence.first_of_each(predictions)
+        given, _, _ = first_of_each(predictions, gold)
         by_id = {claim.id: claim for claim in gold}
         claims = [by_id[row["id"]] for row in old.per_claim]
         if self.official:

@@ -31,6 +31,7 @@ from components.score.judge import (
     read_facts,
     read_label,
 )
+from components.score.pairing import first_of_each
 from components.score.rows import breakdown, mean
 from components.score.similarity import TrainedSimilarity
 from components.step import Context, Step
@@ -124,7 +125,7 @@ class Ev2r(JudgedScorer):
         notes = list(old.notes)
         by_id = {claim.id: claim for claim in gold}
         claims = [by_id[row["id"]] for row in old.per_claim]
-        given = evidence.first_of_each(predictions)
+        given, _, _ = first_of_each(predictions, gold)
         pairs = [evidence.pairs_of(given[c.id].evidence) if c.id in given else [] for c in claims]
         rows: list[Row] = [{"id": claim.id} for claim in claims]
         problems: list[str] = []

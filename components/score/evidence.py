@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.datasets.submission import FIRST, INNER, OUTER
-from components.records import Claim, Evidence, Prediction
+from components.records import Claim, Evidence
 
 
 def gold_pairs(claim: Claim, explained: bool = True) -> list[tuple[str, str]]:
@@ -39,8 +39,3 @@ def lines(pairs: list[tuple[str, str]]) -> str:
 def questions(pairs: list[tuple[str, str]]) -> str:
     """The questions of all pairs, joined by spaces."""
     return " ".join(question for question, _ in pairs if question)
-
-
-def first_of_each(predictions: list[Prediction]) -> dict[str, Prediction]:
-    """By claim id; of a repeated id the first prediction counts."""
-    return {prediction.id: prediction for prediction in reversed(predictions)}

@@ -11,7 +11,7 @@ from components.datasets.fever import LABELS, page_id, sentences_of
 from components.errors import ClaimflowError, nearest
 from components.records import Claim, Prediction
 from components.score.base import Measure, Rankings, Scorer, Scores
-from components.score.documents import confusion, note, paired
+from components.score.pairing import confusion, note, paired
 
 FIRST = 5  # predicted sentences that count
 NOT_ENOUGH = "NOT ENOUGH INFO"

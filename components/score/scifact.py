@@ -11,8 +11,8 @@ from components.datasets.scifact import LABELS
 from components.errors import ClaimflowError, nearest
 from components.records import Claim, Finding, Prediction, Record
 from components.score.base import Rankings, Scorer, Scores
-from components.score.documents import confusion, note, paired
 from components.score.formula import measured
+from components.score.pairing import confusion, note, paired
 
 FIRST = 3  # predicted sentences that count as an abstract's rationale
 NOT_ENOUGH = "NEI"

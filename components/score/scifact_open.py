@@ -15,7 +15,7 @@ from components.records import Claim, Finding, GoldSet, Prediction
 from components.score import bootstrap
 from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.bootstrap import Floats, Statistic
-from components.score.documents import confusion, note, paired
+from components.score.pairing import confusion, note, paired
 
 NOT_ENOUGH = "NEI"
 PROVENANCES = ("citation", "pooling")

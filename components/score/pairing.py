@@ -1,4 +1,4 @@
-"""What the scorers of document evidence share: pairing by id, confusion tables."""
+"""What the scorers of predictions share: pairing by id, notes, confusion tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ def note(notes: list[str], what: str, ids: Iterable[str]) -> None:
         notes.append(f"{what} ({len(found)}): {listed(found)}.")
 
 
-def paired(
-    predictions: list[Prediction], claims: list[Claim], missing: str, notes: list[str]
-) -> dict[str, Prediction]:
-    """The prediction for each claim id that has one; of a repeated id the first counts.
-
-    Missing, extra and repeated ids are listed in `notes`; `missing` says what the first count as.
-    """
+def first_of_each(
+    predictions: Iterable[Prediction], claims: Iterable[Claim]
+) -> tuple[dict[str, Prediction], list[str], list[str]]:
+    """(first prediction by claim id, ids of predictions for no claim, ids that came again)."""
     ids = {claim.id for claim in claims}
     found: dict[str, Prediction] = {}
     extra, repeated = [], []
@@ -34,6 +31,17 @@ def paired(
             repeated.append(prediction.id)
         else:
             found[prediction.id] = prediction
+    return found, extra, repeated
+
+
+def paired(
+    predictions: list[Prediction], claims: list[Claim], missing: str, notes: list[str]
+) -> dict[str, Prediction]:
+    """The prediction for each claim id that has one; of a repeated id the first counts.
+
+    Missing, extra and repeated ids are listed in `notes`; `missing` says what the first count as.
+    """
+    found, extra, repeated = first_of_each(predictions, claims)
     note(
         notes, f"Claims without prediction, {missing}", (c.id for c in claims if c.id not in found)
     )
