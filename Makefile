@@ -34,7 +34,8 @@ dashboard: setup ## the MLflow UI on the runs kept here
 	$(BIN)/python -m flows.dashboard $(ARGS)
 
 prefect: setup ## a Prefect server with its UI; flows work without it
-	DO_NOT_TRACK=true PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/prefect server start $(ARGS)
+	DO_NOT_TRACK=true PREFECT_SERVER_ANALYTICS_ENABLED=false \
+	PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED=false $(BIN)/prefect server start $(ARGS)
 
 clean-cache: setup ## free what the cache holds; what a running process uses stays
 	$(BIN)/python -m flows.cache clean $(ARGS)

@@ -29,6 +29,8 @@ for _name, _value in {
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",  # a busy machine
+    # Automations, which no flow has; beside sqlite this service makes runs wait for up to 15 s.
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }.items():
