@@ -94,7 +94,10 @@ def remarks(data: Data, refs: list[CaseRef]) -> dict[str, list[str]]:
     cache = open_cache(data.scope.cache)
     found: dict[str, list[str]] = {}
     for ref in ok(refs):
-        for remark in load(ref, ("remarks",), cache).remarks:
+        case = load(ref, ("remarks", "evidence"), cache)
+        if "evidence" in ref.fields and not case.evidence:
+            found.setdefault("Claims that no evidence was found for", []).append(ref.id)
+        for remark in case.remarks:
             found.setdefault(remark, []).append(ref.id)
     return found
 

@@ -101,7 +101,8 @@ class Dataset:
         if empty:
             bad = len(self.bad) - known
             reason = f"has {bad} bad lines and no other" if bad else "is empty"
-            raise ClaimflowError(f"{path} {reason}. Fetch it again: {self.published}.")
+            again = f" Fetch it again: {self.published}." if self.path is None else ""
+            raise ClaimflowError(f"{path} {reason}.{again}")
 
     def bad_line(self, path: Path, line: int, error: Exception) -> None:
         """Stop at, or note, a record that reads well and says something impossible."""
