@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from components.cache import key_of
 from components.errors import ClaimflowError
 from components.retrieve.search import Search
 from components.step import Context
-from components.text import well_formed
+from components.text import check_terms, terms, well_formed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,11 +28,12 @@ class FullText(Search):
 
     match: "any" of the query's words, or "all" of them, as Postgres' plainto_tsquery asks.
     tokenizer: "porter unicode61" (Porter stems), "unicode61" or "trigram" (any three letters in a
-    row).
+    row). stopwords: words left out of the query, see `components.text.terms`.
     """
 
     match: str = "any"
     tokenizer: str = "porter unicode61"
+    stopwords: str | None = "english"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,6 +43,7 @@ class FullText(Search):
             raise ClaimflowError(
                 f"No tokenizer '{self.tokenizer}': choose {', '.join(_TOKENIZERS)}."
             )
+        check_terms(self.stopwords, None)
 
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         def build(folder: Path) -> None:
@@ -62,12 +63,11 @@ class FullText(Search):
         file, size = index
         where = f"{file.as_uri()}?mode=ro&immutable=1"
         with contextlib.closing(sqlite3.connect(where, uri=True)) as base:
-            for query in queries:
+            for words in terms(queries, self.stopwords, None):
                 scores = np.full(size, -np.inf)
-                words = dict.fromkeys(re.findall(r"\w+", well_formed(query).lower()))
                 if words:
                     operator = " OR " if self.match == "any" else " AND "
-                    wanted = operator.join(f'"{word}"' for word in words)
+                    wanted = operator.join(f'"{word}"' for word in dict.fromkeys(words))
                     rows = base.execute("SELECT rowid, -rank FROM p WHERE p MATCH ?", (wanted,))
                     for row, score in rows:
                         scores[row] = score
