@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from components.errors import ClaimflowError
@@ -38,43 +40,55 @@ class HashedTfidf(Search):
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         import numpy as np
 
-        counts = self._counts(texts).tocsc()
+        hashed = list(self._hashes(texts))
+        column = {name: i for i, name in enumerate(sorted(set().union(*hashed)))}
+        counts = _matrix(hashed, column).tocsc()
         df = np.diff(counts.indptr)
         idf = np.maximum(np.log((len(texts) - df + 0.5) / (df + 0.5)), 0)
         counts.data = np.log1p(counts.data) * np.repeat(idf, df)
-        counts.eliminate_zeros()
-        return counts, idf
+        return counts, idf, column
 
     def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:
         import numpy as np
 
-        weights, idf = index
-        asked = self._counts(queries)
+        weights, idf, column = index
+        asked = _matrix(self._hashes(queries), column)
         asked.data = np.log1p(asked.data) * idf[asked.indices]
-        found = (weights @ asked.T).T.tocsr()  # (queries, passages)
         for row in range(len(queries)):
-            scores = np.asarray(found[[row]].todense()).ravel()
+            scores = (weights @ asked[[row]].T).toarray().ravel()
             yield np.where(scores > 0, scores, -np.inf)
 
-    def _counts(self, texts: list[str]) -> Any:
-        """How often each hash stands in each text: a sparse matrix (texts, 2 ** bits)."""
+    def _hashes(self, texts: list[str]) -> Iterator[Counter[int]]:
+        """How often each hash stands in each text."""
         from bm25s.stopwords import STOPWORDS_EN
-        from scipy.sparse import csr_matrix
         from sklearn.utils import murmurhash3_32
 
-        stop, known = frozenset(STOPWORDS_EN), dict[str, int]()
-        columns: list[int] = []
-        ends = [0]
+        stop = frozenset(STOPWORDS_EN)
+
+        @functools.cache
+        def hashed(gram: str) -> int:
+            return int(murmurhash3_32(gram, positive=True)) % 2**self.bits
+
         for words in terms(texts, None, None):
-            for size in range(1, self.length + 1):
-                for at in range(len(words) - size + 1):
-                    part = words[at : at + size]
-                    if stop.isdisjoint(part):
-                        gram = " ".join(part)
-                        if gram not in known:
-                            known[gram] = murmurhash3_32(gram, positive=True) % 2**self.bits
-                        columns.append(known[gram])
-            ends.append(len(columns))
-        counts = csr_matrix(([1.0] * len(columns), columns, ends), shape=(len(texts), 2**self.bits))
-        counts.sum_duplicates()
-        return counts
+            yield Counter(
+                hashed(" ".join(words[at : at + size]))
+                for size in range(1, self.length + 1)
+                for at in range(len(words) - size + 1)
+                if stop.isdisjoint(words[at : at + size])
+            )
+
+
+def _matrix(counts: Iterable[Counter[int]], column: dict[int, int]) -> Any:
+    """Counts as a sparse matrix (texts, columns), without hashes that have no column."""
+    from scipy.sparse import csr_matrix
+
+    values: list[float] = []
+    columns: list[int] = []
+    ends = [0]
+    for text in counts:
+        for name, count in text.items():
+            if name in column:
+                columns.append(column[name])
+                values.append(count)
+        ends.append(len(columns))
+    return csr_matrix((values, columns, ends), shape=(len(ends) - 1, len(column)), dtype=float)
