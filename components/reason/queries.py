@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 from components.engines.base import Engine, Reply, Request
 from components.errors import ClaimflowError
 from components.reason.prompt import filled, prompt_file
-from components.reason.questions import MARKER, unique
+from components.reason.questions import MARKER
 from components.records import Case, Query
 from components.step import Context, Step
 
@@ -50,6 +51,10 @@ class WrittenQueries(Step):
             raise ClaimflowError(f"query.n is {self.n}: give 1 or more, or set query=claim.")
         if self.per not in ("claim", "question"):
             raise ClaimflowError(f"query.per is {self.per}: choose claim or question.")
+        if self.per == "question" and "{question}" not in self.prompt.read_text(encoding="utf-8"):
+            raise ClaimflowError(
+                f"{self.prompt} has no {{question}}: every question would get the same queries."
+            )
         if self.on_empty not in ("original", "fail"):
             raise ClaimflowError(f"query.on_empty is {self.on_empty}: choose original or fail.")
 
@@ -85,7 +90,7 @@ class WrittenQueries(Step):
                 case.failed = f"no query in the model's reply {mine[0].text[:80]!r}"
             elif not found:
                 remark = f"searched by claim or question, as the model wrote no {self.kind}"
-                case.remarks = unique([*case.remarks, remark])
+                case.remarks = distinct([*case.remarks, remark])
             if self.with_original or not found:
                 case.queries.append(original)
             case.queries += found
@@ -129,7 +134,7 @@ class Hyde(WrittenQueries):
     temperature: float = 0.7
 
     def queries(self, original: Query, replies: list[Reply]) -> list[Query]:
-        texts = unique(" ".join(reply.text.split()) for reply in replies)
+        texts = distinct(" ".join(reply.text.split()) for reply in replies)
         return [
             Query(text=text, kind=self.kind, question=original.question) for text in texts if text
         ]
@@ -147,7 +152,7 @@ class Rewrites(WrittenQueries):
 
     def queries(self, original: Query, replies: list[Reply]) -> list[Query]:
         texts = [line for reply in replies for line in lines(reply.text)]
-        texts = [text for text in unique(texts) if text.casefold() != original.text.casefold()]
+        texts = [text for text in distinct(texts) if text.casefold() != original.text.casefold()]
         texts = texts[: self.n]
         if self.literal and texts:
             texts.append(f"{original.text} {self.literal}")
@@ -195,6 +200,14 @@ class SyntheticAnswers(WrittenQueries):
             for answer in answers
             if answer
         ]
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """The first of equal texts, in their order; case doesn't count."""
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(text.casefold(), text)
+    return list(found.values())
 
 
 def lines(reply: str) -> list[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from components import assets
 from components.cache import key_of
 from components.errors import ClaimflowError
 from components.records import Case, Hit, Passage
 from components.retrieve.encoder import Encoder
-from components.retrieve.search import Ranker, by_question, per_query, put_hits
+from components.retrieve.search import Ranker, by_question, by_store, per_query, put_hits
 from components.step import Context, identity
 from components.text import well_formed
 
@@ -38,16 +38,24 @@ class Rerank(Ranker):
                 f"{type(self).__name__} can't keep k={self.k} of fetch={self.fetch} hits."
             )
 
-    def scores(self, case: Case, found: list[tuple[int, list[str]]], ctx: Context) -> Scored:
-        """For each (query, texts of its passages) the passages' scores."""
+    def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
+        """For each query and the texts found for it the scores of these.
+
+        shared: the digest of the passages, where several claims search the same ones.
+        """
         raise NotImplementedError
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for store, group in by_store(cases):
+            self._rerank(group, store if len(group) > 1 else None, ctx)
+        return cases
+
+    def _rerank(self, cases: list[Case], shared: str | None, ctx: Context) -> None:
         for case in cases:
             passages = {passage.id: passage for passage in case.passages}
             heads = {query: hits[: self.fetch] for query, hits in per_query(case.hits).items()}
             found = [(query, texts(hits, passages)) for query, hits in heads.items()]
-            scored: Scored = self.scores(case, found, ctx) if found else ()
+            scored: Scored = self.scores(case, found, shared, ctx) if found else ()
             ordered = []
             for hits, scores in zip(heads.values(), scored, strict=True):
                 rounded = [round(float(score), 6) for score in scores]
@@ -62,10 +70,10 @@ class Rerank(Ranker):
                     for i in order
                 ]
             put_hits(case, self.into, ordered)
-        return cases
 
 
-Scored = Iterable[Iterable[float]]
+Found: TypeAlias = list[tuple[int, list[str]]]
+Scored: TypeAlias = Iterable[Iterable[float]]
 
 
 def texts(hits: list[Hit], passages: dict[str, Passage]) -> list[str]:
@@ -75,22 +83,28 @@ def texts(hits: list[Hit], passages: dict[str, Passage]) -> list[str]:
 
 @dataclasses.dataclass(kw_only=True)
 class DenseRerank(Rerank):
-    """Cosine of the vectors of query and passage; only the passages that were found are encoded.
+    """Cosine of the vectors of query and passage.
 
-    together: the query's vector is the mean of those of all queries of its question (HerO).
+    Of a store that one claim has to itself only the passages that were found are encoded; one that
+    claims share is encoded whole, once for all. together: the query's vector is the mean of those of all queries of its question (HerO).
     """
 
     encoder: Encoder
     together: bool = False
 
-    def scores(self, case: Case, found: list[tuple[int, list[str]]], ctx: Context) -> Scored:
+    def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
         groups = {query: [query] for query in range(len(case.queries))}
         if self.together:
             groups = {query: part for part in by_question(case.queries) for query in part}
         asked = [[case.queries[i].text for i in groups[query]] for query, _ in found]
         queries = self.encoder.mean_queries(asked, ctx)
         prompt = self.encoder.passage_prompt
-        vectors = vectors_of(self.encoder, [prompt + t for _, held in found for t in held], ctx)
+        if shared:
+            every = [passage.text for passage in case.passages]
+            rows = self.encoder.passages(shared, every, ctx)
+            vectors = {prompt + text: row for text, row in zip(every, rows, strict=True)}
+        else:
+            vectors = vectors_of(self.encoder, [prompt + t for _, held in found for t in held], ctx)
         return [
             cosines(query, [vectors[prompt + text] for text in held])
             for query, (_, held) in zip(queries, found, strict=True)
@@ -107,7 +121,7 @@ class QaSimilarity(Rerank):
     reads: ClassVar = ("claim", "queries", "hits", "passages")
     encoder: Encoder
 
-    def scores(self, case: Case, found: list[tuple[int, list[str]]], ctx: Context) -> Scored:
+    def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
         [claim] = self.encoder.queries([case.claim.text], ctx)
         prompts = [
             self.encoder.passage_prompt + (f"{question} " if question else "")
@@ -131,7 +145,7 @@ class MaxSim(Rerank):
 
     encoder: Encoder
 
-    def scores(self, case: Case, found: list[tuple[int, list[str]]], ctx: Context) -> Scored:
+    def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
         encoder = self.encoder
         asked = [encoder.query_prompt + case.queries[query].text for query, _ in found]
         wanted = dict.fromkeys(encoder.passage_prompt + t for _, held in found for t in held)
@@ -161,7 +175,7 @@ class CrossEncoderRerank(Rerank):
         if self.batch < 1:
             raise ClaimflowError(f"A cross-encoder needs a batch of at least 1, not {self.batch}.")
 
-    def scores(self, case: Case, found: list[tuple[int, list[str]]], ctx: Context) -> Scored:
+    def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
         import torch
 
         model = ctx.loaded(
