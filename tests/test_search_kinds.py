@@ -21,7 +21,7 @@ from components.retrieve.drqa import HashedTfidf
 from components.retrieve.encoder import Encoder
 from components.retrieve.fulltext import FullText
 from components.retrieve.hnsw import Hnsw
-from components.retrieve.okapi import Okapi
+from components.retrieve.okapi import LowerBounded, Okapi
 from components.retrieve.search import Search
 from components.retrieve.title import TitleLookup
 from components.step import Context, identity
@@ -99,6 +99,38 @@ def test_a_term_in_most_passages_gets_the_floor(ctx: Context) -> None:
         (1, pytest.approx(long, abs=1e-6)),
         (0, pytest.approx(floor * 2.5 / (1 + 1.5), abs=1e-6)),
     ]
+
+
+# BM25L and BM25+
+
+
+@settings(max_examples=60, deadline=None)
+@given(stores.filter(any), asked, st.sampled_from(["bm25l", "bm25+"]))
+def test_lower_bounds_by_their_formulas(texts: list[str], query: str, method: str) -> None:
+    """Lv and Zhai 2011: sums over the terms in query and passage."""
+    k1, b, delta, size = 1.2, 0.6, 0.7, len(texts)
+    mean = sum(len(text.split()) for text in texts) / size
+    expected = {}
+    for i, text in enumerate(texts):
+        held = text.split()
+        parts = []
+        for term in query.split():
+            df = sum(term in other.split() for other in texts)
+            norm = 1 - b + b * len(held) / mean
+            if term not in held:
+                continue
+            if method == "bm25+":
+                tf = held.count(term)
+                weight = delta + (k1 + 1) * tf / (k1 * norm + tf)
+                parts.append(math.log((size + 1) / df) * weight)
+            else:
+                c = held.count(term) / norm
+                weight = (k1 + 1) * (c + delta) / (k1 + c + delta)
+                parts.append(math.log((size + 1) / (df + 0.5)) * weight)
+        if parts:
+            expected[i] = sum(parts)
+    step = LowerBounded(method=method, k1=k1, b=b, delta=delta, stopwords=None, stemmer=None)
+    assert dict(found(step, texts, query, LAWS)) == pytest.approx(expected, abs=1e-5)
 
 
 # Hashed TF-IDF
@@ -321,7 +353,7 @@ LAWS: Context
 
 @pytest.mark.parametrize(
     "step",
-    [Okapi(), HashedTfidf(), FullText(), Hnsw(encoder=Encoder(model=MODEL))],
+    [Okapi(), LowerBounded(), HashedTfidf(), FullText(), Hnsw(encoder=Encoder(model=MODEL))],
     ids=lambda step: type(step).__name__,
 )
 def test_nothing_to_rank(step: Search, ctx: Context) -> None:
@@ -351,6 +383,7 @@ def test_nothing_to_rank(step: Search, ctx: Context) -> None:
         (lambda: TitleLookup(match="stem"), "No match 'stem': choose phrase or words"),
         (lambda: TitleLookup(per_document=0), "at least 1 passage"),
         (lambda: PrefixCutoff(n=0), r"cutoff\.n is 0"),
+        (lambda: LowerBounded(method="atire"), "'atire' has no lower bound"),
         (lambda: Okapi(stemmer="portre"), "No stemmer 'portre'"),
     ],
 )

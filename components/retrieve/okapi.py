@@ -1,10 +1,11 @@
-"""Okapi BM25 with a floor under negative idf, as rank_bm25 has it, at the speed of bm25s."""
+"""Variants of BM25 as their papers have them, where bm25s has something else, on its engine."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+from components.errors import ClaimflowError
 from components.retrieve.bm25 import Bm25s
 from components.retrieve.search import Search
 from components.step import Context
@@ -51,4 +52,34 @@ class Okapi(Bm25s):
         okapi = np.where(idf < 0, self.epsilon * idf.mean(), idf)
         lucene = np.log(1 + (size - df + 0.5) / (df + 0.5))
         index.scores["data"] *= np.repeat(okapi / lucene, df)
+        return index
+
+
+@dataclasses.dataclass(kw_only=True)
+class LowerBounded(Bm25s):
+    """BM25L and BM25+ (Lv and Zhai 2011): a term that is in a passage counts for more than one that
+    isn't, however long the passage.
+
+    The sum goes over the query's terms that are in the passage. bm25s and rank_bm25 let `delta`
+    count for terms that are not, too; in BM25+ that shifts all scores alike, so that the ranking is
+    ATIRE's. method: bm25l or bm25+.
+    """
+
+    method: str = "bm25+"
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in ("bm25l", "bm25+"):
+            raise ClaimflowError(f"'{self.method}' has no lower bound: choose bm25l or bm25+.")
+
+    def index(self, store: str, texts: list[str], ctx: Context) -> Any:
+        import numpy as np
+
+        index = super().index(store, texts, ctx)
+        if index is not None:
+            # What is kept is the difference to a passage without the term, which is added later.
+            absent = index.nonoccurrence_array
+            index.scores["data"] += np.repeat(absent, np.diff(index.scores["indptr"]))
+            index.nonoccurrence_array = np.zeros_like(absent)
         return index

@@ -86,7 +86,8 @@ class DenseRerank(Rerank):
     """Cosine of the vectors of query and passage.
 
     Of a store that one claim has to itself only the passages that were found are encoded; one that
-    claims share is encoded whole, once for all. together: the query's vector is the mean of those of all queries of its question (HerO).
+    claims share is encoded whole, once for all. together: the query's vector is the mean of those
+    of all queries of its question (HerO).
     """
 
     encoder: Encoder
