@@ -94,6 +94,8 @@ class DenseRerank(Rerank):
     together: bool = False
 
     def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
+        import numpy as np
+
         groups = {query: [query] for query in range(len(case.queries))}
         if self.together:
             groups = {query: part for part in by_question(case.queries) for query in part}
@@ -102,7 +104,7 @@ class DenseRerank(Rerank):
         prompt = self.encoder.passage_prompt
         if shared:
             every = [passage.text for passage in case.passages]
-            rows = self.encoder.passages(shared, every, ctx)
+            rows = np.asarray(self.encoder.passages(shared, every, ctx))  # rows of a map are slow
             vectors = {prompt + text: row for text, row in zip(every, rows, strict=True)}
         else:
             vectors = vectors_of(self.encoder, [prompt + t for _, held in found for t in held], ctx)
