@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import ClassVar
 
 from components.errors import ClaimflowError
 from components.records import Case
-from components.retrieve.search import Search
+from components.retrieve.search import Search, by_store
 from components.step import Context, Step
 
 
@@ -34,19 +35,21 @@ class PrefixCutoff(Step):
         return ("passages", "queries") if self.by else ("passages",)
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        for case in cases:
-            if self.by and len(case.passages) > self.n:
-                best = self._best(self.by, case, ctx)
-                case.passages = [case.passages[i] for i in sorted(best)]
-            else:
-                case.passages = case.passages[: self.n]
+        for store, group in by_store(cases):
+            for case in group:
+                kept = sorted(self._kept(self.by, store, case, ctx))
+                case.passages = [case.passages[i] for i in kept]
         return cases
 
-    def _best(self, by: Search, case: Case, ctx: Context) -> list[int]:
+    def _kept(self, by: Search | None, store: str, case: Case, ctx: Context) -> Iterable[int]:
         import numpy as np
 
-        index = by.index("", [passage.text for passage in case.passages], ctx)
+        first = range(min(self.n, len(case.passages)))
+        if not by or not case.queries or len(first) == len(case.passages):
+            return first
+        index = by.opened(store, case.passages, ctx)
         found = list(by.joint_scores(index, [[query.text for query in case.queries]], ctx))
-        scores = np.round(found[0], 6) if found else np.zeros(len(case.passages))
-        best: list[int] = np.argsort(-scores, kind="stable")[: self.n].tolist()
+        if not found:
+            return first
+        best: list[int] = np.argsort(-np.round(found[0], 6), kind="stable")[: self.n].tolist()
         return best

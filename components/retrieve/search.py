@@ -19,7 +19,7 @@ from components.cache import Cache, key_of
 from components.errors import ClaimflowError
 from components.files import digest
 from components.pipeline import CaseRef, load
-from components.records import Case, Hit, Query, encode
+from components.records import Case, Hit, Passage, Query, encode
 from components.step import Context, Step, identity
 
 if TYPE_CHECKING:
@@ -86,10 +86,7 @@ class Search(Ranker):
                 for case in group:
                     put_hits(case, self.into, [])
                 continue
-            index = recent(ctx).get(
-                self._index_key(store),
-                lambda: self.index(store, [p.text for p in passages], ctx),  # noqa: B023
-            )
+            index = self.opened(store, passages, ctx)
             for case in group:
                 numbers = [[number] for number in range(len(case.queries))]
                 asked = by_question(case.queries) if self.together else numbers
@@ -105,6 +102,12 @@ class Search(Ranker):
                     ],
                 )
         return cases
+
+    def opened(self, store: str, passages: list[Passage], ctx: Context) -> Any:
+        """The index of the passages with this digest, made once as long as it is in use."""
+        return recent(ctx).get(
+            self._index_key(store), lambda: self.index(store, [p.text for p in passages], ctx)
+        )
 
     def _index_key(self, store: str) -> str:
         fields = {

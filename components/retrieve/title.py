@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from typing import ClassVar
 
+from components.cache import key_of
 from components.errors import ClaimflowError
 from components.records import Case, Hit
-from components.retrieve.search import USUAL_K, Ranker, put_hits
+from components.retrieve.search import USUAL_K, Ranker, put_hits, recent
 from components.step import Context
 from components.text import check_terms, terms
 
@@ -43,26 +44,35 @@ class TitleLookup(Ranker):
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for case in cases:
-            titled = [document for document in case.documents if document.title]
-            titles = terms([_bare(document.title or "") for document in titled], None, self.stemmer)
-            found = []
             queries = terms([query.text for query in case.queries], None, self.stemmer)
+            found = []
             for number, query in enumerate(queries):
+                words = set(query)
                 scores = {
-                    document.id: float(len(title))
-                    for document, title in zip(titled, titles, strict=True)
-                    if title and self._stands_in(title, query)
+                    document: float(len(title))
+                    for document, title in self._titles(case, ctx)
+                    if words.issuperset(title) and (self.match == "words" or _run(title, query))
                 }
                 found += self._hits(case, scores, number)
             put_hits(case, self.into, found)
         return cases
 
-    def _stands_in(self, title: list[str], query: list[str]) -> bool:
-        if self.match == "words":
-            return set(title) <= set(query)
-        return any(
-            query[at : at + len(title)] == title for at in range(len(query) - len(title) + 1)
+    def _titles(self, case: Case, ctx: Context) -> list[tuple[str, list[str]]]:
+        """The id of each document that has a title, and the title's terms."""
+
+        def make() -> list[tuple[str, list[str]]]:
+            titled = [(d.id, _bare(d.title)) for d in case.documents if d.title]
+            stems = terms([title for _, title in titled], None, self.stemmer)
+            pairs = zip(titled, stems, strict=True)
+            return [(name, title) for (name, _), title in pairs if title]
+
+        store = case.digests.get("documents")
+        if store is None:
+            return make()
+        found: list[tuple[str, list[str]]] = recent(ctx).get(
+            key_of("titles", self.stemmer, store), make
         )
+        return found
 
     def _hits(self, case: Case, scores: dict[str, float], query: int) -> list[Hit]:
         taken: Counter[str] = Counter()
@@ -74,6 +84,11 @@ class TitleLookup(Ranker):
                 score = scores[passage.doc]
                 hits.append(Hit(passage=passage.id, doc=passage.doc, score=score, query=query))
         return sorted(hits, key=lambda hit: -hit.score)[: self.k]
+
+
+def _run(title: list[str], query: list[str]) -> bool:
+    """Do the words of the title stand in a row in the query?"""
+    return any(query[at : at + len(title)] == title for at in range(len(query) - len(title) + 1))
 
 
 def _bare(title: str) -> str:
