@@ -19,7 +19,7 @@ from components.cache import Cache, key_of
 from components.errors import ClaimflowError
 from components.files import digest
 from components.pipeline import CaseRef, load
-from components.records import Case, Hit, encode
+from components.records import Case, Hit, Passage, Query, encode
 from components.step import Context, Step, identity
 
 if TYPE_CHECKING:
@@ -56,11 +56,14 @@ class Ranker(Step):
 class Search(Ranker):
     """Base of retrievers: rank a claim's passages for each of its queries.
 
-    k: hits a query, at most.
+    k: hits a query, at most. together: all queries of one question are searched as one, and its
+    hits are those of the first: their texts are joined by spaces (HerO searches claim and
+    hypothetical passages so), or their vectors averaged (`Dense`).
     """
 
     reads: ClassVar = ("queries", "passages")
     k: int = USUAL_K
+    together: bool = False
 
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         """What `scores` searches. `store` is the digest of the passages with these texts."""
@@ -70,6 +73,12 @@ class Search(Ranker):
         """For each query a score for every passage; -inf where the passage was not found."""
         raise NotImplementedError
 
+    def joint_scores(
+        self, index: Any, queries: list[list[str]], ctx: Context
+    ) -> Iterable[np.ndarray]:
+        """`scores` of queries that have several texts each."""
+        return self.scores(index, [" ".join(texts) for texts in queries], ctx)
+
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for store, group in by_store(cases):
             passages = group[0].passages
@@ -77,29 +86,34 @@ class Search(Ranker):
                 for case in group:
                     put_hits(case, self.into, [])
                 continue
-            index = recent(ctx).get(
-                self._index_key(store),
-                lambda: self.index(store, [p.text for p in passages], ctx),  # noqa: B023
-            )
+            index = self.opened(store, passages, ctx)
             for case in group:
-                texts = [query.text for query in case.queries]
-                found = self.scores(index, texts, ctx) if texts else ()
+                numbers = [[number] for number in range(len(case.queries))]
+                asked = by_question(case.queries) if self.together else numbers
+                texts = [[case.queries[i].text for i in part] for part in asked]
+                found = self.joint_scores(index, texts, ctx) if texts else ()
                 put_hits(
                     case,
                     self.into,
                     [
-                        Hit(passage=passages[i].id, doc=passages[i].doc, score=score, query=query)
-                        for query, scores in enumerate(found)
+                        Hit(passage=passages[i].id, doc=passages[i].doc, score=score, query=part[0])
+                        for part, scores in zip(asked, found, strict=False)
                         for i, score in top(scores, self.k)
                     ],
                 )
         return cases
 
+    def opened(self, store: str, passages: list[Passage], ctx: Context) -> Any:
+        """The index of the passages with this digest, made once as long as it is in use."""
+        return recent(ctx).get(
+            self._index_key(store), lambda: self.index(store, [p.text for p in passages], ctx)
+        )
+
     def _index_key(self, store: str) -> str:
         fields = {
             field.name: identity(getattr(self, field.name))
             for field in dataclasses.fields(self)
-            if field.name not in ("k", "into")
+            if field.name not in ("k", "into", "together")
         }
         return key_of(type(self).__name__, fields, store)
 
@@ -172,6 +186,15 @@ def per_query(hits: list[Hit]) -> dict[int, list[Hit]]:
     for hit in hits:
         found.setdefault(hit.query, []).append(hit)
     return found
+
+
+def by_question(queries: list[Query]) -> list[list[int]]:
+    """The positions of the queries of each question, in order; those without one belong to the
+    claim."""
+    found: dict[str | None, list[int]] = {}
+    for number, query in enumerate(queries):
+        found.setdefault(query.question, []).append(number)
+    return list(found.values())
 
 
 class Recent:
