@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from components import assets
 from components.cache import key_of
 from components.engines.base import Engine, Message, Reply, Request, cut
+from components.engines.memory import check
+from components.engines.schema import Grammars
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
@@ -44,11 +47,6 @@ class TransformersEngine(Engine):
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         import torch
 
-        if any(request.json_schema is not None for request in requests):
-            raise ClaimflowError(
-                "The transformers engine can't hold a reply to a JSON schema: choose llm=vllm or "
-                "llm=openai."
-            )
         key = key_of("transformers", identity(self.model), self.dtype)
         loaded: _Loaded = ctx.loaded(key, lambda: _Loaded(self.model, self.dtype))
         torch.set_num_threads(self.threads)  # counts for the calling thread alone
@@ -81,11 +79,13 @@ class _Loaded:
     """A model in memory. Threads may share it."""
 
     def __init__(self, folder: Path, dtype: str) -> None:
+        import psutil
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        check(folder, dtype, 0, psutil.virtual_memory().available, "of memory")
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             self.model: Any = AutoModelForCausalLM.from_pretrained(
@@ -102,6 +102,10 @@ class _Loaded:
         ends = self.model.generation_config.eos_token_id
         self.ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
         self._lock = threading.Lock()  # the tokeniser keeps state while it works
+
+    @functools.cached_property
+    def grammars(self) -> Grammars:
+        return Grammars(self.tokenizer, self.model.config.vocab_size, self.ends)
 
     def tokens(self, requests: list[Request]) -> list[list[int]]:
         with self._lock:
@@ -132,13 +136,17 @@ class _Loaded:
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
         stopping = _Stopping(self, requests, width)
+        processors: list[Any] = [_Sampling(requests)]
+        if any(request.json_schema is not None for request in requests):
+            with self._lock:
+                processors.insert(0, self.grammars.batch(requests, width))
         with torch.inference_mode():
             out = self.model.generate(
                 input_ids=ids.to(self.model.device),
                 attention_mask=mask.to(self.model.device),
                 max_new_tokens=max(request.max_tokens for request in requests),
                 do_sample=False,  # _Sampling's noise makes the largest score a sample
-                logits_processor=[_Sampling(requests)],
+                logits_processor=processors,
                 stopping_criteria=[stopping],
                 pad_token_id=self.pad,
                 return_dict_in_generate=True,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from components import assets
 from components.cache import key_of
 from components.engines.base import Engine, Reply, Request
+from components.engines.memory import GIB, check, need
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
@@ -84,6 +85,29 @@ class VllmEngine(Engine):
             for i, output in zip(some, outputs, strict=True):
                 yield i, _reply(output, requests[i])
 
+    def _check_memory(self) -> None:
+        """Say what is missing before a load that takes minutes, and then fails."""
+        import psutil
+        import torch
+
+        if torch.cuda.is_available():
+            free, total = torch.cuda.mem_get_info()
+            usable = int(min(free, total * self.gpu_memory))
+            place = f"on the card (llm.gpu_memory={self.gpu_memory:g} of {total / GIB:.1f})"
+            check(self.model, self.dtype, self.context, usable, place)
+            return
+        known = need(self.model, self.dtype)
+        cache = self.cpu_cache * GIB
+        if self.context * known.per_token > cache:
+            raise ClaimflowError(
+                f"{self.model.name} needs {self.context * known.per_token / GIB:.2f} GiB for the "
+                f"keys and values of {self.context} tokens, and llm.cpu_cache gives "
+                f"{self.cpu_cache}: raise it, or set llm.context to "
+                f"{cache // known.per_token} or less."
+            )
+        memory = psutil.virtual_memory().available - cache
+        check(self.model, self.dtype, 0, memory, "of memory beside llm.cpu_cache")
+
     def _load(self) -> LLM:
         # In process, without the 40 s that a second process takes to begin; nothing is reported.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -93,6 +117,7 @@ class VllmEngine(Engine):
         import torch
         from vllm import LLM
 
+        self._check_memory()
         try:
             return LLM(
                 str(self.model),
