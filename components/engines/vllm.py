@@ -8,12 +8,13 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from components import assets
 from components.cache import key_of
 from components.engines.base import Engine, Reply, Request
 from components.engines.memory import GIB, check, need
+from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
@@ -58,22 +59,15 @@ class VllmEngine(Engine):
         key = key_of("vllm", identity(self.model), self.dtype, self.context)
         with _alone:
             llm: LLM = ctx.loaded(key, self._load)
-        tokenizer = llm.get_tokenizer()
+        tokens = self._tokens(ctx)
         fits, prompts = [], []
         for i, request in enumerate(requests):
-            with _alone:
-                ids = _ids(tokenizer, request)
-            if len(ids) + request.max_tokens <= self.context:
+            ids = tokens.ids(request)
+            if reply := refused(ids, request, self.context):
+                yield i, reply
+            else:
                 fits.append(i)
                 prompts.append({"prompt_token_ids": ids})
-            else:
-                yield (
-                    i,
-                    Reply(
-                        error=f"prompt of {len(ids)} tokens and max_tokens {request.max_tokens} "
-                        f"exceed the context of {self.context} tokens"
-                    ),
-                )
         for at in range(0, len(fits), self.chunk):
             some = fits[at : at + self.chunk]
             with _alone:
@@ -84,6 +78,15 @@ class VllmEngine(Engine):
                 )
             for i, output in zip(some, outputs, strict=True):
                 yield i, _reply(output, requests[i])
+
+    def fits(self, request: Request, ctx: Context) -> bool:
+        return not refused(self._tokens(ctx).ids(request), request, self.context)
+
+    def _tokens(self, ctx: Context) -> Tokens:
+        found: Tokens = ctx.loaded(
+            key_of("tokens", identity(self.model)), lambda: Tokens(self.model)
+        )
+        return found
 
     def _check_memory(self) -> None:
         """Say what is missing before a load that takes minutes, and then fails."""
@@ -131,17 +134,6 @@ class VllmEngine(Engine):
                 f"vLLM can't load {self.model}: {' '.join(str(error).split())[:300]} (llm.context, "
                 "llm.gpu_memory and llm.cpu_cache set what it takes.)"
             ) from error
-
-
-def _ids(tokenizer: Any, request: Request) -> list[int]:
-    if isinstance(request.prompt, str):
-        return list(tokenizer(request.prompt)["input_ids"])
-    text = tokenizer.apply_chat_template(
-        [{"role": message.role, "content": message.content} for message in request.prompt],
-        tokenize=False,
-        add_generation_prompt=True,
-    )
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _sampling(request: Request) -> SamplingParams:
