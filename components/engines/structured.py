@@ -26,15 +26,23 @@ class Structured(Generic[T]):
 
 
 def structured(
-    engine: Engine, chats: list[Request], kind: type[T], ctx: Context, attempts: int = 3
+    engine: Engine,
+    chats: list[Request],
+    kind: type[T],
+    ctx: Context,
+    attempts: int = 3,
+    asked_for: type | None = None,
 ) -> list[Structured[T]]:
     """Ask for a JSON object of type `kind`, in the order of `chats`.
 
     Each request is a chat; the schema of `kind` goes with it, and an engine that can holds the
     reply to it. A reply that does not fit is shown to the model with the reason, and asked for
     again, `attempts` times in all. A request that the engine refuses is not asked again.
+
+    asked_for: a narrower type whose schema is sent, where replies beyond it still count: limits
+    of length, say, without which a small model never ends.
     """
-    schema = _closed(msgspec.json.schema(kind))
+    schema = _closed(msgspec.json.schema(asked_for or kind))
     asked = [msgspec.structs.replace(chat, json_schema=schema) for chat in chats]
     results: list[Structured[T]] = [Structured(None, "not asked", 0) for _ in chats]
     open_ = list(range(len(chats)))
