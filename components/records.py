@@ -100,7 +100,7 @@ class Document(Record):
 class Passage(Record):
     """A chunk of a document: what a retriever ranks."""
 
-    id: str  # document id, '#', index of its first sentence
+    id: str  # document id, '#', index of its first sentence; .1, .2 … where it begins in one again
     doc: str
     text: str
     url: str | None = None

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 from components.cache import open_cache
 from components.files import write_whole
 from components.pipeline import CaseRef, load
-from components.records import AVERITEC_LABELS, Prediction, encode, read_lines, write_lines
+from components.records import (
+    AVERITEC_LABELS,
+    Claim,
+    Prediction,
+    decode,
+    encode,
+    read_lines,
+    write_lines,
+)
 from components.report.compare import Point
 from components.report.table import run_table
-from components.score.base import Scores, listed
+from components.score.base import Rankings, Scores, listed
 from flows.log import say
 from flows.stages import Data, ok, predictions_of, rankings_of
 
@@ -49,7 +57,8 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
 
 
 def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:
-    """What a system says: predictions, document rankings, and the official submission files."""
+    """What a system says: predictions, document rankings (as TREC run, too, with the qrels where
+    relevant documents are known), and the official submission files."""
     from components.datasets.submission import write_csv, write_json
 
     predictions = predictions_of(refs, data.scope.cache)
@@ -59,6 +68,26 @@ def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:
         write_csv(folder / "submission_2025.csv", predictions)
     rankings = rankings_of(refs, data.scope.cache)
     write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
+    if any(rankings.values()):
+        claims = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
+        write_trec(folder, claims, rankings)
+
+
+def write_trec(folder: Path, claims: list[Claim], rankings: Rankings) -> None:
+    """run.trec and, where relevant documents are known, qrels.trec: TREC tools find the measures
+    of the run in them."""
+    from components.score.retrieval import paired, write_qrels, write_run
+
+    named, qrels, _ = paired(claims, rankings)
+    once: Rankings = {}
+    for claim, ranking in named.items():
+        first: dict[str, float] = {}
+        for doc, score in ranking:  # two URLs of one page have one name, which TREC takes once
+            first.setdefault(doc, score)
+        once[claim] = list(first.items())
+    write_run(folder / "run.trec", once)
+    if any(qrels.values()):
+        write_qrels(folder / "qrels.trec", qrels)
 
 
 def write_stages(folder: Path, data: Data, refs: list[CaseRef], log: Log, more: Any) -> None:

@@ -6,6 +6,8 @@ outputs/ID/
   predictions.jsonl  one prediction a claim
   per_claim.jsonl    one row a claim: its scores
   trace.jsonl        one row a claim and step: seconds, tokens, from cache or not
+  rankings.jsonl     documents found for each claim, best first; run.trec: the same as a TREC run,
+                     qrels.trec: what is relevant
   report.md, plots/, submission files, tables/
 """
 

@@ -87,6 +87,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
+@pytest.fixture(scope="session")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cross-encoder with random weights: one small layer over MiniLM's words."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from components.assets import MINILM, model
+
+    folder = tmp_path_factory.mktemp("cross-encoder")
+    words = AutoTokenizer.from_pretrained(model(MINILM))
+    torch.manual_seed(13)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, num_labels=1, initializer_range=0.5,
+    )  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
 class Ran(NamedTuple):
     """A run made in this process: its record and its folder."""
 

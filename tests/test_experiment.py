@@ -234,14 +234,57 @@ CHOICES = [
 ]
 
 
+# What keeps a choice quick on a CPU.
+LITTLE = {
+    f"query={name}": ["query.n=1", "query.max_tokens=8"]
+    for name in (
+        "hyde", "multi_query", "rag_fusion", "subclaims", "qa_hypotheses", "synthetic_answer",
+    )
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_choice_runs(experiment: Callable[..., Ran], choice: str) -> None:
+def test_every_choice_runs(
+    experiment: Callable[..., Ran], choice: str, cross_encoder: Path
+) -> None:
     chosen = [w for w in FASTEST if w.split("=")[0] != choice.split("=")[0]]
+    chosen += LITTLE.get(choice, [])
+    if choice == "reranker=cross_encoder":  # none comes with the install
+        chosen.append(f"reranker.model={cross_encoder}")
     if choice == "questioner=none":
         chosen.append("query=claim")
     ran = experiment(*chosen, choice, "limit=2")
     assert ran.record.status == "finished"
     assert ran.record.counts["failed"] == 0
+
+
+def test_filters_can_be_joined(experiment: Callable[..., Ran]) -> None:
+    ran = experiment(*FASTEST, "evidence=[claim_copies,top_per_question]", "limit=2")
+    assert {"evidence.claim_copies", "evidence.top_per_question"} <= {
+        stage.name for stage in ran.record.stages
+    }
+
+
+def test_a_run_leaves_trec_files(experiment: Callable[..., Ran]) -> None:
+    """TREC tools find the measures of the run in them."""
+    ir_measures = pytest.importorskip("ir_measures")
+    ran = experiment(*FASTEST, "limit=6")
+    names = {"nDCG@10": "ndcg_at_10", "R@100": "recall_at_100", "RR": "mrr", "AP": "ap"}
+    theirs = ir_measures.calc_aggregate(
+        [ir_measures.parse_measure(name) for name in names],
+        list(ir_measures.read_trec_qrels(str(ran.folder / "qrels.trec"))),
+        list(ir_measures.read_trec_run(str(ran.folder / "run.trec"))),
+    )
+    ours = {name: measure.value for name, measure in ran.record.measures.items()}
+    assert {names[str(m)]: value for m, value in theirs.items()} == pytest.approx(
+        {name: ours[name] for name in names.values()}
+    )
+    out = ran.folder / "again.json"
+    done = command("flows.score", f"rankings={ran.folder}/run.trec", "scorer=retrieval",
+                   f"gold={ran.folder}/qrels.trec", f"out={out}")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    again = json.loads(out.read_text())[0]["measures"]
+    assert {n: m["value"] for n, m in again.items()} == pytest.approx({n: ours[n] for n in again})
 
 
 SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - {"retrievers"})

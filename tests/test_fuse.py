@@ -17,7 +17,7 @@ from components.files import ROOT
 from components.pipeline import CaseRef, keys_of, load, run_step, store
 from components.records import Case, Claim, Hit, Passage, Query
 from components.retrieve.encoder import Encoder
-from components.retrieve.fuse import Fuse, Rrf, Weighted
+from components.retrieve.fuse import Concat, Fuse, Rrf, Union, Weighted
 from components.retrieve.mmr import Mmr
 from components.retrieve.query import ClaimQuery, ClaimQuestion
 from components.step import Context, Step
@@ -90,6 +90,46 @@ def test_queries_are_fused_apart() -> None:
     assert {h.score for h in done.hits} == {1 / 61}
 
 
+def test_union_and_concat_worked() -> None:
+    assert fused(Union(of=OF), a=A, b=B) == [
+        ("x", 1), ("y", 1), ("w", 1 / 2), ("z", 1 / 3)
+    ]  # fmt: skip
+    assert fused(Concat(of=OF), a=A, b=B) == [
+        ("x", 2), ("y", 1 + 1 / 2), ("z", 1 + 1 / 3), ("w", 1 / 2)
+    ]  # fmt: skip
+    assert [p for p, _ in fused(Concat(of=OF, depth=[1, None]), a=A, b=B)] == ["x", "y", "w"]
+
+
+def test_a_depth_for_each_ranking() -> None:
+    """OldJoe: 8 hits of each list, constant 4."""
+    assert fused(Rrf(of=OF, constant=4, depth=[2, 1]), a=A, b=B) == [
+        ("y", pytest.approx(1 / 6 + 1 / 5)), ("x", pytest.approx(1 / 5))
+    ]  # fmt: skip
+
+
+def test_across_queries_of_a_question() -> None:
+    queries = [Query(text="p"), Query(text="q", question="Q"), Query(text="r", question="Q")]
+    case = Case(
+        claim=Claim(id="1", text=""),
+        queries=queries,
+        rankings={
+            "a": hits([("x", 1.0)]) + hits([("x", 2.0), ("y", 1.0)], query=1)
+            + hits([("y", 2.0)], query=2),
+            "b": hits([("z", 1.0)], query=2),
+        },
+    )  # fmt: skip
+    step = Rrf(of=OF, across=True)
+    assert "queries" in step.reads
+    assert "queries" not in Rrf(of=OF).reads  # so that rewording a query fuses nothing again
+    [done] = step.run([case], Context.__new__(Context))
+    assert [(h.query, h.passage, h.score) for h in done.hits] == [
+        (0, "x", pytest.approx(1 / 61)),
+        (1, "y", pytest.approx(1 / 62 + 1 / 61)),
+        (1, "x", pytest.approx(1 / 61)),
+        (1, "z", pytest.approx(1 / 61)),
+    ]
+
+
 def test_a_ranking_that_no_step_wrote() -> None:
     with pytest.raises(ClaimflowError, match=r"No step before wrote rankings\.b"):
         fused(Rrf(of=OF), a=A)
@@ -113,6 +153,31 @@ def test_rrf_does_not_ask_which_ranking_is_first(a: Ranking, b: Ranking, c: Rank
 @given(ranking)
 def test_fusing_a_ranking_with_itself_keeps_its_order(a: Ranking) -> None:
     assert [p for p, _ in fused(Rrf(of=OF), a=a, b=a)] == [p for p, _ in a]
+
+
+@settings(deadline=None)
+@given(ranking, ranking, st.sampled_from([Union, Concat]))
+def test_union_is_idempotent_and_loses_nothing(a: Ranking, b: Ranking, kind: type[Union]) -> None:
+    order = [p for p, _ in a]
+    assert [p for p, _ in fused(kind(of=OF), a=a, b=a)] == order
+    assert [p for p, _ in fused(kind(of=OF), a=a, b=[])] == order
+    both = [p for p, _ in fused(kind(of=OF), a=a, b=b)]
+    assert set(both) == {p for p, _ in a} | {p for p, _ in b}
+    again = fused(kind(of=OF), a=[(p, 1 / i) for i, p in enumerate(both, 1)], b=b)
+    assert {p for p, _ in again} == set(both)
+    if kind is Concat:
+        assert both[: len(order)] == order
+
+
+@settings(deadline=None)
+@given(ranking, ranking, st.integers(1, 7))
+def test_rrf_is_monotone(a: Ranking, b: Ranking, at: int) -> None:
+    """What rises in one ranking doesn't fall in the fused one."""
+    if at >= len(a):
+        return
+    risen = [*a[: at - 1], a[at], a[at - 1], *a[at + 1 :]]
+    before, after = ([p for p, _ in fused(Rrf(of=OF), a=r, b=b)] for r in (a, risen))
+    assert after.index(a[at][0]) <= before.index(a[at][0])
 
 
 @settings(deadline=None)
@@ -251,6 +316,8 @@ def test_bad_fusion() -> None:
         Rrf(of=["bm25"])
     with pytest.raises(ClaimflowError, match="depth of at least 1"):
         Rrf(of=OF, depth=0)
+    with pytest.raises(ClaimflowError, match="3 depths for 2 rankings"):
+        Rrf(of=OF, depth=[1, 2, 3])
 
 
 # Queries

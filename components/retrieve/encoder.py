@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Padded tokens a batch: what lies in a core's cache is fast. Part of the code, as the last bit of a
 # vector depends on it.
 _BATCH_TOKENS = 1024
+_POOLINGS = ("mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -29,8 +30,9 @@ class Encoder:
 
     model: a folder, or the name of one below `home()/models`. max_length: tokens of a text that
     count. query_prompt, passage_prompt: put before texts, as some models ask. normalise: vectors
-    of length 1, so that a dot product is the cosine. threads: batches encoded at a time, each on
-    one core.
+    of length 1, so that a dot product is the cosine. pooling: how token vectors become one: mean,
+    cls, max, lasttoken …; None: as the model's folder says. threads: batches encoded at a time,
+    each on one core.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
@@ -40,11 +42,16 @@ class Encoder:
     query_prompt: str = ""
     passage_prompt: str = ""
     normalise: bool = True
+    pooling: str | None = None
     threads: int = 2
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ClaimflowError(f"An encoder needs at least 1 thread, not {self.threads}.")
+        if self.pooling is not None and self.pooling not in _POOLINGS:
+            raise ClaimflowError(
+                f"No pooling '{self.pooling}': choose {', '.join(_POOLINGS)}, or null."
+            )
         self.model = assets.model(self.model)
 
     def encode(self, texts: list[str], ctx: Context, progress: str | None = None) -> np.ndarray:
@@ -59,7 +66,7 @@ class Encoder:
         import torch
         from tqdm import tqdm
 
-        loaded: _Loaded = ctx.loaded(key_of("encoder", identity(self.model)), self._load)
+        loaded = self._loaded(ctx)
         row = {text: i for i, text in enumerate(dict.fromkeys(map(well_formed, texts)))}
         tokens = loaded.tokens(list(row), self.max_length)
         vectors = np.zeros((len(row), loaded.dimensions), dtype=np.float32)
@@ -81,7 +88,7 @@ class Encoder:
             for done in pool.map(forward, _batches([len(ids) for ids in tokens])):
                 bar.update(done)
         if self.normalise:
-            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+            vectors = _unit(vectors)
         return vectors[[row[well_formed(text)] for text in texts]]
 
     def queries(self, texts: list[str], ctx: Context) -> np.ndarray:
@@ -100,19 +107,52 @@ class Encoder:
         artifact = ctx.cache.artifact(key_of("embeddings", identity(self), store), build)
         return np.load(Path(artifact.path) / "vectors.npy", mmap_mode="r")
 
-    def _load(self) -> _Loaded:
-        return _Loaded(self.model)
+    def mean_queries(self, texts: list[list[str]], ctx: Context) -> np.ndarray:
+        """Vectors of queries that have several texts each: the means of those of the texts."""
+        import numpy as np
+
+        if all(len(part) == 1 for part in texts):
+            return self.queries([part[0] for part in texts], ctx)
+        vectors = self.queries([text for part in texts for text in part], ctx)
+        ends = np.cumsum([len(part) for part in texts])[:-1]
+        means = np.stack([part.mean(axis=0) for part in np.split(vectors, ends)])
+        return _unit(means) if self.normalise else means
+
+    def token_vectors(self, texts: list[str], ctx: Context) -> list[np.ndarray]:
+        """For each text the vectors of its tokens, of length 1: (tokens, dimensions)."""
+        loaded = self._loaded(ctx)
+        tokens = loaded.tokens([well_formed(text) for text in texts], self.max_length)
+        vectors: list[Any] = [None] * len(texts)
+        for batch in _batches([len(ids) for ids in tokens]):
+            for i, found in zip(
+                batch, loaded.token_vectors([tokens[i] for i in batch]), strict=True
+            ):
+                vectors[i] = _unit(found)
+        return vectors
+
+    def _loaded(self, ctx: Context) -> _Loaded:
+        key = key_of("encoder", identity(self.model), self.pooling)
+        loaded: _Loaded = ctx.loaded(key, lambda: _Loaded(self.model, self.pooling))
+        return loaded
 
 
 class _Loaded:
     """A model in memory. Threads may share it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pooling: str | None) -> None:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self.model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        if pooling:
+            from sentence_transformers.sentence_transformer.modules import Pooling
+
+            parts = dict(self.model.named_children())
+            for name, part in parts.items():
+                if isinstance(part, Pooling):
+                    parts[name] = Pooling(part.embedding_dimension, pooling)
+            self.model = SentenceTransformer(modules=list(parts.values()), device="cpu")
         self.model.eval()
         self.dimensions = self.model.get_embedding_dimension() or 0
         self._lock = threading.Lock()  # the tokeniser keeps its truncation length as state
@@ -129,6 +169,22 @@ class _Loaded:
         features: Any = self.model.tokenizer.pad({"input_ids": tokens}, return_tensors="pt")
         with torch.inference_mode():
             return self.model(dict(features))["sentence_embedding"].float().numpy()
+
+    def token_vectors(self, tokens: list[list[int]]) -> list[np.ndarray]:
+        import torch
+
+        features: Any = self.model.tokenizer.pad({"input_ids": tokens}, return_tensors="pt")
+        with torch.inference_mode():
+            vectors = self.model(dict(features))["token_embeddings"].float()
+        masks = features["attention_mask"].bool()
+        return [found[mask].numpy() for found, mask in zip(vectors, masks, strict=True)]
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors at length 1."""
+    import numpy as np
+
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def _batches(lengths: list[int]) -> Iterator[list[int]]:

@@ -19,7 +19,7 @@ from components.cache import Cache, key_of
 from components.errors import ClaimflowError
 from components.files import digest
 from components.pipeline import CaseRef, load
-from components.records import Case, Hit, encode
+from components.records import Case, Hit, Query, encode
 from components.step import Context, Step, identity
 
 if TYPE_CHECKING:
@@ -56,11 +56,14 @@ class Ranker(Step):
 class Search(Ranker):
     """Base of retrievers: rank a claim's passages for each of its queries.
 
-    k: hits a query, at most.
+    k: hits a query, at most. together: all queries of one question are searched as one, and its
+    hits are those of the first: their texts are joined by spaces (HerO searches claim and
+    hypothetical passages so), or their vectors averaged (`Dense`).
     """
 
     reads: ClassVar = ("queries", "passages")
     k: int = USUAL_K
+    together: bool = False
 
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         """What `scores` searches. `store` is the digest of the passages with these texts."""
@@ -69,6 +72,12 @@ class Search(Ranker):
     def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterable[np.ndarray]:
         """For each query a score for every passage; -inf where the passage was not found."""
         raise NotImplementedError
+
+    def joint_scores(
+        self, index: Any, queries: list[list[str]], ctx: Context
+    ) -> Iterable[np.ndarray]:
+        """`scores` of queries that have several texts each."""
+        return self.scores(index, [" ".join(texts) for texts in queries], ctx)
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for store, group in by_store(cases):
@@ -82,14 +91,16 @@ class Search(Ranker):
                 lambda: self.index(store, [p.text for p in passages], ctx),  # noqa: B023
             )
             for case in group:
-                texts = [query.text for query in case.queries]
-                found = self.scores(index, texts, ctx) if texts else ()
+                numbers = [[number] for number in range(len(case.queries))]
+                asked = by_question(case.queries) if self.together else numbers
+                texts = [[case.queries[i].text for i in part] for part in asked]
+                found = self.joint_scores(index, texts, ctx) if texts else ()
                 put_hits(
                     case,
                     self.into,
                     [
-                        Hit(passage=passages[i].id, doc=passages[i].doc, score=score, query=query)
-                        for query, scores in enumerate(found)
+                        Hit(passage=passages[i].id, doc=passages[i].doc, score=score, query=part[0])
+                        for part, scores in zip(asked, found, strict=False)
                         for i, score in top(scores, self.k)
                     ],
                 )
@@ -99,7 +110,7 @@ class Search(Ranker):
         fields = {
             field.name: identity(getattr(self, field.name))
             for field in dataclasses.fields(self)
-            if field.name not in ("k", "into")
+            if field.name not in ("k", "into", "together")
         }
         return key_of(type(self).__name__, fields, store)
 
@@ -172,6 +183,15 @@ def per_query(hits: list[Hit]) -> dict[int, list[Hit]]:
     for hit in hits:
         found.setdefault(hit.query, []).append(hit)
     return found
+
+
+def by_question(queries: list[Query]) -> list[list[int]]:
+    """The positions of the queries of each question, in order; those without one belong to the
+    claim."""
+    found: dict[str | None, list[int]] = {}
+    for number, query in enumerate(queries):
+        found.setdefault(query.question, []).append(number)
+    return list(found.values())
 
 
 class Recent:

@@ -44,18 +44,7 @@ class Retrieval(Scorer):
                 "The scorer retrieval needs document rankings, and got none: give a TREC run "
                 "(rankings=FILE), or score a pipeline that has a retriever."
             )
-        own = {c.id: same_url(c.fact_check_url) if c.fact_check_url else "" for c in gold}
-        qrels = {
-            claim.id: {name: 1 for name in map(same_url, claim.relevant) if name != own[claim.id]}
-            for claim in gold
-        }
-        kept: Rankings = {}
-        dropped = []
-        for claim_id, ranking in rankings.items():
-            named = [(same_url(doc), score) for doc, score in ranking]
-            kept[claim_id] = [hit for hit in named if hit[0] != own.get(claim_id, "")]
-            if len(kept[claim_id]) < len(named):
-                dropped.append(claim_id)
+        kept, qrels, dropped = paired(gold, rankings)
         scores = retrieval(kept, qrels, self.draws, self.seed)
         if dropped:
             scores.notes.append(
@@ -63,6 +52,24 @@ class Retrieval(Scorer):
                 f"({len(dropped)}): {listed(dropped)}."
             )
         return scores
+
+
+def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list[str]]:
+    """Rankings and relevant documents with names that can be compared (`same_url`), without each
+    claim's own fact-checking article; and the claims of which it was ranked."""
+    own = {c.id: same_url(c.fact_check_url) if c.fact_check_url else "" for c in gold}
+    qrels = {
+        claim.id: {name: 1 for name in map(same_url, claim.relevant) if name != own[claim.id]}
+        for claim in gold
+    }
+    kept: Rankings = {}
+    dropped = []
+    for claim_id, ranking in rankings.items():
+        named = [(same_url(doc), score) for doc, score in ranking]
+        kept[claim_id] = [hit for hit in named if hit[0] != own.get(claim_id, "")]
+        if len(kept[claim_id]) < len(named):
+            dropped.append(claim_id)
+    return kept, qrels, dropped
 
 
 def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 13) -> Scores:

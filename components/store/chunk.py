@@ -3,41 +3,82 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, TypeAlias
 
 from components.errors import ClaimflowError
 from components.records import Case, Document, Passage
 from components.step import Context, Step
 
+Piece: TypeAlias = tuple[int, str]
+"""The number of a passage's first sentence, from 0, and its text."""
+
 
 @dataclasses.dataclass(kw_only=True)
-class Sentences(Step):
-    """`size` sentences of one document a passage, without overlap (`size=1`: AVeriTeC baseline).
+class Chunker(Step):
+    """Base of chunkers that cut documents into runs of sentences.
 
     dedupe: keep only the first of passages whose text is equal but for case and outer space.
+    neighbours: keep the text before and after each passage, that of the next ones of its document
+    (`Passage.before`, `Passage.after`).
     """
 
-    reads: ClassVar = ("documents",)
+    reads: ClassVar[tuple[str, ...]] = ("documents",)
     writes: ClassVar = ("passages",)
-    size: int = 1
     dedupe: bool = True
+    neighbours: bool = False
+
+    def cut(self, document: Document) -> list[Piece]:
+        """The pieces of one document, in order."""
+        raise NotImplementedError
+
+    def pieces(self, documents: list[Document], ctx: Context) -> Iterable[list[Piece]]:
+        """The pieces of each document."""
+        return (self.cut(document) for document in documents)
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for case in cases:
+            case.passages = self.passages(case.documents, self.pieces(case.documents, ctx))
+        return cases
+
+    def passages(self, documents: list[Document], pieces: Iterable[list[Piece]]) -> list[Passage]:
+        """Passages of the pieces that have text."""
+        seen: set[str] = set()
+        found = []
+        for document, cut in zip(documents, pieces, strict=True):
+            texts = [(start, text.strip()) for start, text in cut]
+            texts = [(start, text) for start, text in texts if text]
+            last, part = -1, 0
+            for i, (start, text) in enumerate(texts):
+                part = part + 1 if start == last else 0
+                last = start
+                if self.dedupe and text.lower() in seen:
+                    continue
+                seen.add(text.lower())
+                made = passage(document, start, text, part)
+                if self.neighbours:
+                    made.before = texts[i - 1][1] if i else None
+                    made.after = texts[i + 1][1] if i + 1 < len(texts) else None
+                found.append(made)
+        return found
+
+
+@dataclasses.dataclass(kw_only=True)
+class Sentences(Chunker):
+    """`size` sentences of one document a passage, without overlap (`size=1`: AVeriTeC baseline;
+    4: EFC, AVeriTeC 2025)."""
+
+    size: int = 1
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise ClaimflowError(f"chunker.size is {self.size}: give 1 or more sentences.")
 
-    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        for case in cases:
-            seen: set[str] = set()
-            case.passages = []
-            for document in case.documents:
-                for start in range(0, len(document.sentences), self.size):
-                    text = " ".join(document.sentences[start : start + self.size]).strip()
-                    if not text or (self.dedupe and text.lower() in seen):
-                        continue
-                    seen.add(text.lower())
-                    case.passages.append(passage(document, start, text))
-        return cases
+    def cut(self, document: Document) -> list[Piece]:
+        return [
+            (start, " ".join(document.sentences[start : start + self.size]))
+            for start in range(0, len(document.sentences), self.size)
+        ]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -63,6 +104,8 @@ class WholeDocument(Step):
         return cases
 
 
-def passage(document: Document, start: int, text: str) -> Passage:
-    """A passage of `document` whose first sentence is number `start`, from 0."""
-    return Passage(id=f"{document.id}#{start}", doc=document.id, text=text, url=document.url)
+def passage(document: Document, start: int, text: str, part: int = 0) -> Passage:
+    """A passage of `document` whose first sentence is number `start`, from 0; `part` counts those
+    that begin in the same sentence."""
+    name = f"{document.id}#{start}" + (f".{part}" if part else "")
+    return Passage(id=name, doc=document.id, text=text, url=document.url)

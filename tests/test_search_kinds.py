@@ -1,0 +1,359 @@
+"""Retrievers beyond the first ones: parity with packages, values worked by hand, and laws."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.cache import Cache
+from components.errors import ClaimflowError
+from components.records import Case, Claim, Document, Hit, Passage, Query
+from components.retrieve.bm25 import Bm25s
+from components.retrieve.cutoff import PrefixCutoff
+from components.retrieve.dense import Dense
+from components.retrieve.drqa import HashedTfidf
+from components.retrieve.encoder import Encoder
+from components.retrieve.fulltext import FullText
+from components.retrieve.hnsw import Hnsw
+from components.retrieve.okapi import Okapi
+from components.retrieve.search import Search
+from components.retrieve.title import TitleLookup
+from components.step import Context, identity
+from components.text import terms
+
+MODEL = Path("all-MiniLM-L6-v2")
+TEXTS = [
+    "The central bank raised its interest rate in July.",
+    "Hospitals reported fewer patients after the vaccine.",
+    "The minister said that the bank had raised nothing.",
+    "Interest in the vaccine rose; the rate of patients fell.",
+    "A bridge was closed.",
+    "The bridge across the river was closed for repairs in July.",
+]
+QUERIES = ["Did the bank raise the interest rate?", "bridge closed", "vaccine patients patients"]
+
+
+@pytest.fixture(scope="module")
+def ctx(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    return Context(Cache(tmp_path_factory.mktemp("cache")))
+
+
+def case(texts: list[str], *queries: Query | str, titles: list[str | None] | None = None) -> Case:
+    return Case(
+        claim=Claim(id="1", text=""),
+        documents=[Document(id=f"d{i}", title=title) for i, title in enumerate(titles or [])],
+        passages=[Passage(id=f"d{i}#0", doc=f"d{i}", text=text) for i, text in enumerate(texts)],
+        queries=[Query(text=query) if isinstance(query, str) else query for query in queries],
+    )
+
+
+def hits(step: Any, ctx: Context, made: Case) -> list[Hit]:
+    [done] = step.run([made], ctx)
+    return list(done.hits)
+
+
+def found(step: Search, texts: list[str], query: str, ctx: Context) -> list[tuple[int, float]]:
+    """(index of the passage, score), best first."""
+    return [(int(hit.passage[1:-2]), hit.score) for hit in hits(step, ctx, case(texts, query))]
+
+
+# Okapi
+
+words = st.sampled_from(["bank", "rate", "bridge", "july", "closed", "vaccine", "river", "fell"])
+stores = st.lists(st.lists(words, max_size=6).map(" ".join), min_size=1, max_size=12)
+asked = st.lists(words, min_size=1, max_size=4).map(" ".join)
+
+
+def rank_bm25_scores(texts: list[str], query: str) -> Any:
+    from rank_bm25 import BM25Okapi
+
+    theirs = BM25Okapi(terms(texts, None, None), k1=1.2, b=0.6, epsilon=0.3)
+    return theirs.get_scores(terms([query], None, None)[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(stores.filter(any), asked)
+def test_okapi_is_rank_bm25_with_its_floor(texts: list[str], query: str) -> None:
+    step = Okapi(k1=1.2, b=0.6, epsilon=0.3, stopwords=None, stemmer=None)
+    expected = rank_bm25_scores(texts, query)
+    sharing = {i for i, text in enumerate(texts) if set(text.split()) & set(query.split())}
+    ours = dict(found(step, texts, query, LAWS))
+    assert ours.keys() == sharing
+    for i, score in ours.items():
+        assert score == pytest.approx(expected[i], abs=2e-6)
+
+
+def test_a_term_in_most_passages_gets_the_floor(ctx: Context) -> None:
+    texts = ["cat sat", "cat cat dog", "bird"]
+    rare = math.log(2.5) - math.log(1.5)
+    floor = 0.25 * (3 * rare - rare) / 4  # of cat, sat, dog and bird
+    step = Okapi(stopwords=None, stemmer=None)
+    long = floor * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / 2))
+    assert found(step, texts, "cat", ctx) == [
+        (1, pytest.approx(long, abs=1e-6)),
+        (0, pytest.approx(floor * 2.5 / (1 + 1.5), abs=1e-6)),
+    ]
+
+
+# Hashed TF-IDF
+
+
+def test_hashed_tfidf_worked(ctx: Context) -> None:
+    texts = ["red fox red fox", "the red hen", "blue hen", "blue sky"]
+    idf = {df: max(math.log((4 - df + 0.5) / (df + 0.5)), 0) for df in (1, 2)}
+    # The query has red, fox, red fox; "the red" holds a stop-word. Idf of red (df 2) is 0.
+    often, once = math.log(3), math.log(2)
+    expected = idf[2] ** 2 * often * once + 2 * idf[1] ** 2 * often * once
+    assert idf[2] == 0
+    assert found(HashedTfidf(), texts, "the red fox", ctx) == [
+        (0, pytest.approx(expected, abs=1e-6))
+    ]
+    assert found(HashedTfidf(length=1), texts, "fox red", ctx) == [
+        (0, pytest.approx(idf[1] ** 2 * often * once, abs=1e-6))
+    ]
+
+
+def test_hashed_tfidf_is_scikit_learn_with_its_hash(ctx: Context) -> None:
+    """The same numbers by HashingVectorizer, whose hash is the same but for the sign."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    texts = ["a" + text.replace("the ", "").replace("The ", "") for text in TEXTS] * 2 + ["rain"]
+    query = "bank raised interest rate bridge"
+    counter = HashingVectorizer(
+        n_features=2**22, alternate_sign=False, norm=None, ngram_range=(1, 2), stop_words=None,
+        analyzer=lambda text: [
+            gram
+            for size in (1, 2)
+            for gram in _grams(terms([text], None, None)[0], size)
+        ],
+    )  # fmt: skip
+    counts, wanted = counter.transform(texts), counter.transform([query])
+    df = np.diff(counts.tocsc().indptr)
+    idf = np.maximum(np.log((len(texts) - df + 0.5) / (df + 0.5)), 0)
+    theirs = (counts.log1p().multiply(idf)) @ (wanted.log1p().multiply(idf)).T
+    expected = np.asarray(theirs.todense()).ravel()
+    ours = dict(found(HashedTfidf(), texts, query, ctx))
+    assert ours
+    assert ours == pytest.approx({i: s for i, s in enumerate(expected) if s > 0}, abs=1e-5)
+
+
+def _grams(tokens: list[str], size: int) -> list[str]:
+    from bm25s.stopwords import STOPWORDS_EN
+
+    runs = [tokens[i : i + size] for i in range(len(tokens) - size + 1)]
+    return [" ".join(run) for run in runs if not set(run) & set(STOPWORDS_EN)]
+
+
+# Full text
+
+
+def test_fulltext(ctx: Context) -> None:
+    step = FullText()
+    assert [i for i, _ in found(step, TEXTS, "bridge", ctx)] == [4, 5]  # the shorter first
+    assert {i for i, _ in found(step, TEXTS, "bridges river", ctx)} == {4, 5}  # stems; any
+    assert {i for i, _ in found(FullText(match="all"), TEXTS, "bridges river", ctx)} == {5}
+    plain = FullText(tokenizer="unicode61")
+    assert {i for i, _ in found(plain, TEXTS, "bridges river", ctx)} == {5}
+    trigram = FullText(tokenizer="trigram")
+    assert {i for i, _ in found(trigram, TEXTS, "vaccin", ctx)} == {1, 3}
+    assert found(step, TEXTS, 'NEAR( "', ctx) == []  # no syntax of the database gets through
+    assert found(step, TEXTS, "it was the", ctx) == []
+    index = step.index("lone surrogate", ["a \ud800 bridge"], ctx)
+    assert next(iter(step.scores(index, ["bridge"], ctx)))[0] > 0
+
+
+def test_fulltext_scores_are_those_of_bm25(ctx: Context) -> None:
+    """FTS5: k1 1.2, b .75, idf log((N − df + .5) / (df + .5)), with (k1 + 1)."""
+    texts = ["river bridge", "river", "bank bank rate", "rate july", "july"]
+    idf = math.log((5 - 1 + 0.5) / (1 + 0.5))
+    score = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 3 / (9 / 5)))
+    assert found(FullText(), texts, "bank", ctx) == [(2, pytest.approx(score, abs=1e-6))]
+
+
+# Dense: metrics, mean vectors, graphs, poolings
+
+
+def test_l2_is_the_distance(ctx: Context) -> None:
+    encoder = Encoder(model=MODEL, normalise=False)
+    vectors, [query] = encoder.encode(TEXTS, ctx), encoder.encode([QUERIES[0]], ctx)
+    distances = np.linalg.norm(vectors - query, axis=1)
+    ours = found(Dense(encoder=encoder, metric="l2"), TEXTS, QUERIES[0], ctx)
+    assert [i for i, _ in ours] == np.argsort(distances).tolist()
+    assert [-s for _, s in ours] == pytest.approx(sorted(distances), abs=1e-5)
+    unit = Encoder(model=MODEL)
+    cosine = found(Dense(encoder=unit), TEXTS, QUERIES[0], ctx)
+    l2 = found(Dense(encoder=unit, metric="l2"), TEXTS, QUERIES[0], ctx)
+    assert [i for i, _ in l2] == [i for i, _ in cosine]  # of unit vectors it is the same order
+
+
+def test_together_is_one_query(ctx: Context) -> None:
+    queries = [Query(text="bank rate"), Query(text="closed", question="q"),
+               Query(text="bridge", question="q")]  # fmt: skip
+    one = hits(Bm25s(together=True), ctx, case(TEXTS, *queries))
+    assert {h.query for h in one} == {0, 1}
+    joined = found(Bm25s(), TEXTS, "closed bridge", ctx)
+    assert [(h.passage, h.score) for h in one if h.query == 1] == [
+        (f"d{i}#0", score) for i, score in joined
+    ]
+    encoder = Encoder(model=MODEL)
+    dense = hits(Dense(encoder=encoder, together=True), ctx, case(TEXTS, *queries))
+    mean = encoder.encode(["closed", "bridge"], ctx).mean(axis=0)
+    cosines = encoder.encode(TEXTS, ctx) @ mean / np.linalg.norm(mean)
+    scores = {h.passage: h.score for h in dense if h.query == 1}
+    assert scores == pytest.approx({f"d{i}#0": c for i, c in enumerate(cosines)}, abs=2e-6)
+
+
+@pytest.mark.parametrize("metric", ["dot", "l2"])
+def test_a_graph_finds_the_true_neighbours(metric: str, ctx: Context, tmp_path: Path) -> None:
+    texts = [f"{text} {i}" for i in range(20) for text in TEXTS]
+    encoder = Encoder(model=MODEL)
+    exact = Dense(encoder=encoder, metric=metric, k=10)
+    graph = Hnsw(encoder=encoder, metric=metric, k=10)
+    for query in QUERIES:
+        expected = found(exact, texts, query, ctx)
+        ours = found(graph, texts, query, ctx)
+        assert [i for i, _ in ours] == [i for i, _ in expected]
+        assert [s for _, s in ours] == pytest.approx([s for _, s in expected], abs=1e-5)
+    for name in ("one", "two"):  # built anew, it is the same to the byte
+        graph.index("store", texts, Context(Cache(tmp_path / name)))
+    one, two = (file.read_bytes() for file in tmp_path.rglob("hnsw.faiss"))
+    assert one == two
+    assert len(found(Hnsw(encoder=encoder, k=500), texts, QUERIES[0], ctx)) == len(texts)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_poolings(pooling: str, ctx: Context) -> None:
+    encoder = Encoder(model=MODEL, pooling=pooling)
+    [vector] = encoder.encode([TEXTS[0]], ctx)
+    [tokens] = Encoder(model=MODEL, pooling=pooling).token_vectors([TEXTS[0]], ctx)
+    assert np.linalg.norm(vector) == pytest.approx(1)
+    assert np.linalg.norm(tokens, axis=1) == pytest.approx(1)
+    plain = Encoder(model=MODEL).encode([TEXTS[0]], ctx)[0]
+    if pooling == "mean":  # the model's own
+        assert vector == pytest.approx(plain, abs=1e-6)
+    else:
+        assert abs(vector - plain).max() > 0.01
+    if pooling == "cls":
+        assert vector == pytest.approx(tokens[0], abs=1e-5)
+    assert identity(encoder) != identity(Encoder(model=MODEL))
+
+
+# Titles
+
+
+def test_titles(ctx: Context) -> None:
+    titles = ["Oliver Stone", None, "Stone", "Savages (2012 film)", "", "Los Angeles, California"]
+    made = case(TEXTS, "Savages was directed by Oliver Stone in Los Angeles", titles=titles)
+    assert [(h.doc, h.score) for h in hits(TitleLookup(), ctx, made)] == [
+        ("d0", 2.0), ("d2", 1.0), ("d3", 1.0)
+    ]  # fmt: skip
+    made = case(TEXTS, "Stone, Oliver", titles=titles)
+    assert [h.doc for h in hits(TitleLookup(), ctx, made)] == ["d2"]
+    assert [h.doc for h in hits(TitleLookup(match="words"), ctx, made)] == ["d0", "d2"]
+    made = case(TEXTS, "stones", titles=titles)
+    assert [h.doc for h in hits(TitleLookup(), ctx, made)] == ["d2"]  # stems
+    assert hits(TitleLookup(stemmer=None), ctx, made) == []
+    assert hits(TitleLookup(), ctx, case(TEXTS, "stones")) == []  # no documents are known
+
+
+def test_passages_of_a_titled_document(ctx: Context) -> None:
+    made = Case(
+        claim=Claim(id="1", text=""),
+        documents=[Document(id="a", title="Stone"), Document(id="b", title="Oliver Stone")],
+        passages=[Passage(id=f"{d}#{i}", doc=d, text="x") for d in "ab" for i in range(3)],
+        queries=[Query(text="Oliver Stone")],
+    )
+    found = hits(TitleLookup(per_document=2), ctx, made)
+    assert [h.passage for h in found] == ["b#0", "b#1", "a#0", "a#1"]
+    assert [h.passage for h in hits(TitleLookup(k=1), ctx, made)] == ["b#0"]
+
+
+# The cut-off
+
+
+def cut(step: PrefixCutoff, texts: list[str], *queries: str, ctx: Context) -> list[int]:
+    [done] = step.run([case(texts, *queries)], ctx)
+    return [int(passage.id[1:-2]) for passage in done.passages]
+
+
+def test_cutoff_in_store_order_loses_late_text(ctx: Context) -> None:
+    assert cut(PrefixCutoff(n=2), TEXTS, "bridge", ctx=ctx) == [0, 1]
+    assert cut(PrefixCutoff(n=100), TEXTS, "bridge", ctx=ctx) == list(range(6))
+    assert PrefixCutoff(n=2).reads == ("passages",)  # other queries cut nothing else
+
+
+def test_cutoff_in_score_order_keeps_what_fits(ctx: Context) -> None:
+    step = PrefixCutoff(n=3, by=Bm25s())
+    assert cut(step, TEXTS, "bridge river", ctx=ctx) == [0, 4, 5]  # filled up from the start
+    assert cut(step, TEXTS, "bridge", "patients", ctx=ctx) == [1, 3, 4]  # as one text
+    assert cut(step, TEXTS, ctx=ctx) == [0, 1, 2]
+    assert "queries" in step.reads
+
+
+@settings(max_examples=40, deadline=None)
+@given(stores, asked, st.integers(1, 14), st.booleans())
+def test_a_longer_prefix_keeps_more(texts: list[str], query: str, n: int, scored: bool) -> None:
+    by = Bm25s(stopwords=None, stemmer=None) if scored else None
+    shorter = cut(PrefixCutoff(n=n, by=by), texts, query, ctx=LAWS)
+    longer = cut(PrefixCutoff(n=n + 1, by=by), texts, query, ctx=LAWS)
+    assert set(shorter) <= set(longer)
+    assert len(shorter) == min(n, len(texts))
+    assert shorter == sorted(shorter)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _laws(ctx: Context) -> None:
+    global LAWS
+    LAWS = ctx
+
+
+LAWS: Context
+
+
+# Nothing to rank, and errors
+
+
+@pytest.mark.parametrize(
+    "step",
+    [Okapi(), HashedTfidf(), FullText(), Hnsw(encoder=Encoder(model=MODEL))],
+    ids=lambda step: type(step).__name__,
+)
+def test_nothing_to_rank(step: Search, ctx: Context) -> None:
+    """Empty stores and texts, k above the store, queries without a word (pitfall 5)."""
+    assert hits(step, ctx, case([], "bridge")) == []
+    assert hits(step, ctx, case(TEXTS)) == []
+    for texts in (["", "?!", " "], ["bridge"]):
+        assert all(math.isfinite(score) for _, score in found(step, texts, "bridge", ctx))
+    assert found(step, ["", *TEXTS], "bridge closed", ctx)[0][0] in (5, 6)
+    made = case([f"{t} {i}" for i, t in enumerate(TEXTS)], "", "!?", "bridge closed")
+    last = [h for h in hits(step, ctx, made) if h.query == 2]
+    assert last[0].passage in ("d4#0", "d5#0")
+    long = [f"Filler sentence {i % 97} about nothing" for i in range(300)]
+    assert found(step, [*long, TEXTS[5]], "river bridge repairs", ctx)[0][0] == 300
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Dense(encoder=Encoder(model=MODEL), metric="cos"), "No metric 'cos': choose dot"),
+        (lambda: Hnsw(encoder=Encoder(model=MODEL), neighbours=1), "at least 2 of neighbours"),
+        (lambda: Encoder(model=MODEL, pooling="first"), "No pooling 'first': choose mean, cls"),
+        (lambda: FullText(match="some"), "No match 'some': choose any or all"),
+        (lambda: FullText(tokenizer="ascii'"), "No tokenizer 'ascii''"),
+        (lambda: HashedTfidf(bits=40), "1 to 30 bits, not 40"),
+        (lambda: HashedTfidf(length=0), "length of at least 1"),
+        (lambda: TitleLookup(match="stem"), "No match 'stem': choose phrase or words"),
+        (lambda: TitleLookup(per_document=0), "at least 1 passage"),
+        (lambda: PrefixCutoff(n=0), r"cutoff\.n is 0"),
+        (lambda: Okapi(stemmer="portre"), "No stemmer 'portre'"),
+    ],
+)
+def test_bad_parameters(make: Any, message: str) -> None:
+    with pytest.raises(ClaimflowError, match=message):
+        make()
