@@ -112,7 +112,9 @@ def test_an_edit_computes_again_just_what_depends_on_it(
 
 def test_a_claim_without_evidence_is_named(experiment: Callable[..., Ran], demo: Path) -> None:
     pages = demo / "knowledge_store" / "dev" / "2.json"
-    pages.write_text(json.dumps({"claim_id": 2, "url": "https://a.example", "url2text": ["Zyx."]}) + "\n")
+    pages.write_text(
+        json.dumps({"claim_id": 2, "url": "https://a.example", "url2text": ["Zyx."]}) + "\n"
+    )
     notes = experiment(*FASTEST, f"path={demo}", "limit=4").record.notes
     assert "Claims that no evidence was found for (1): 2" in notes
 

@@ -98,6 +98,10 @@ class Engine:
         ctx.tokens["completion"] += sum(reply.completion_tokens for reply in result)
         return result
 
+    def fits(self, request: Request, ctx: Context) -> bool:
+        """Whether prompt and reply fit into the context. True where only a server knows."""
+        return True
+
     def kept(self, requests: list[Request], ctx: Context) -> list[Reply | None]:
         """The reply to each request that the cache has; asks and counts nothing."""
         replies: list[Reply | None] = []

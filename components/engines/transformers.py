@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from components import assets
 from components.cache import key_of
-from components.engines.base import Engine, Message, Reply, Request, cut
+from components.engines.base import Engine, Reply, Request, cut
+from components.engines.memory import check
+from components.engines.schema import Grammars
+from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
@@ -44,29 +48,19 @@ class TransformersEngine(Engine):
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         import torch
 
-        if any(request.json_schema is not None for request in requests):
-            raise ClaimflowError(
-                "The transformers engine can't hold a reply to a JSON schema: choose llm=vllm or "
-                "llm=openai."
-            )
         key = key_of("transformers", identity(self.model), self.dtype)
-        loaded: _Loaded = ctx.loaded(key, lambda: _Loaded(self.model, self.dtype))
+        loaded: _Loaded = ctx.loaded(
+            key, lambda: _Loaded(self.model, self.dtype, self._tokens(ctx).tokenizer)
+        )
         torch.set_num_threads(self.threads)  # counts for the calling thread alone
-        prompts = loaded.tokens(requests)
+        tokens = self._tokens(ctx)
+        prompts = [tokens.ids(request) for request in requests]
         fits = []
         for i, (ids, request) in enumerate(zip(prompts, requests, strict=True)):
-            if not ids:
-                yield i, Reply(error="empty prompt")
-            elif len(ids) + request.max_tokens <= loaded.context:
-                fits.append(i)
+            if reply := refused(ids, request, tokens.context):
+                yield i, reply
             else:
-                yield (
-                    i,
-                    Reply(
-                        error=f"prompt of {len(ids)} tokens and max_tokens {request.max_tokens} "
-                        f"exceed the context of {loaded.context} tokens"
-                    ),
-                )
+                fits.append(i)
         fits.sort(key=lambda i: (requests[i].max_tokens, len(prompts[i]), i))
         for at in range(0, len(fits), self.batch):
             some = fits[at : at + self.batch]
@@ -76,18 +70,29 @@ class TransformersEngine(Engine):
                 strict=True,
             )
 
+    def fits(self, request: Request, ctx: Context) -> bool:
+        tokens = self._tokens(ctx)
+        return not refused(tokens.ids(request), request, tokens.context)
+
+    def _tokens(self, ctx: Context) -> Tokens:
+        found: Tokens = ctx.loaded(
+            key_of("tokens", identity(self.model)), lambda: Tokens(self.model)
+        )
+        return found
+
 
 class _Loaded:
     """A model in memory. Threads may share it."""
 
-    def __init__(self, folder: Path, dtype: str) -> None:
+    def __init__(self, folder: Path, dtype: str, tokenizer: Any) -> None:
+        import psutil
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM
         from transformers.utils import logging
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        check(folder, dtype, 0, psutil.virtual_memory().available, "of memory")
         try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             self.model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, dtype), local_files_only=True
             )
@@ -95,31 +100,17 @@ class _Loaded:
             raise ClaimflowError(
                 f"Can't load a language model from {folder}: {str(error).splitlines()[0]}"
             ) from error
-        self.context: int = self.model.config.max_position_embeddings
+        self.tokenizer = tokenizer
         self.pad = self.tokenizer.pad_token_id
         if self.pad is None:
             self.pad = self.tokenizer.eos_token_id
         ends = self.model.generation_config.eos_token_id
         self.ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
-        self._lock = threading.Lock()  # the tokeniser keeps state while it works
+        self._lock = threading.Lock()
 
-    def tokens(self, requests: list[Request]) -> list[list[int]]:
-        with self._lock:
-            return [self._ids(request.prompt) for request in requests]
-
-    def _ids(self, prompt: str | list[Message]) -> list[int]:
-        plain = isinstance(prompt, str)
-        text = prompt if isinstance(prompt, str) else self._rendered(prompt)
-        ids: list[int] = self.tokenizer(text, add_special_tokens=plain)["input_ids"]
-        return ids
-
-    def _rendered(self, chat: list[Message]) -> str:
-        """The chat by the model's template, which writes special tokens itself."""
-        messages = [{"role": message.role, "content": message.content} for message in chat]
-        text: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
-        )
-        return text
+    @functools.cached_property
+    def grammars(self) -> Grammars:
+        return Grammars(self.tokenizer, self.model.config.vocab_size, self.ends)
 
     def forward(self, prompts: list[list[int]], requests: list[Request]) -> list[Reply]:
         """Generate for one batch, padded on the left."""
@@ -132,13 +123,17 @@ class _Loaded:
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
         stopping = _Stopping(self, requests, width)
+        processors: list[Any] = [_Sampling(requests)]
+        if any(request.json_schema is not None for request in requests):
+            with self._lock:
+                processors.insert(0, self.grammars.batch(requests, width))
         with torch.inference_mode():
             out = self.model.generate(
                 input_ids=ids.to(self.model.device),
                 attention_mask=mask.to(self.model.device),
                 max_new_tokens=max(request.max_tokens for request in requests),
                 do_sample=False,  # _Sampling's noise makes the largest score a sample
-                logits_processor=[_Sampling(requests)],
+                logits_processor=processors,
                 stopping_criteria=[stopping],
                 pad_token_id=self.pad,
                 return_dict_in_generate=True,

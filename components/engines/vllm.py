@@ -8,11 +8,13 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from components import assets
 from components.cache import key_of
 from components.engines.base import Engine, Reply, Request
+from components.engines.memory import GIB, check, need
+from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
 from components.step import Context, identity
 
@@ -57,22 +59,15 @@ class VllmEngine(Engine):
         key = key_of("vllm", identity(self.model), self.dtype, self.context)
         with _alone:
             llm: LLM = ctx.loaded(key, self._load)
-        tokenizer = llm.get_tokenizer()
+        tokens = self._tokens(ctx)
         fits, prompts = [], []
         for i, request in enumerate(requests):
-            with _alone:
-                ids = _ids(tokenizer, request)
-            if len(ids) + request.max_tokens <= self.context:
+            ids = tokens.ids(request)
+            if reply := refused(ids, request, self.context):
+                yield i, reply
+            else:
                 fits.append(i)
                 prompts.append({"prompt_token_ids": ids})
-            else:
-                yield (
-                    i,
-                    Reply(
-                        error=f"prompt of {len(ids)} tokens and max_tokens {request.max_tokens} "
-                        f"exceed the context of {self.context} tokens"
-                    ),
-                )
         for at in range(0, len(fits), self.chunk):
             some = fits[at : at + self.chunk]
             with _alone:
@@ -84,6 +79,38 @@ class VllmEngine(Engine):
             for i, output in zip(some, outputs, strict=True):
                 yield i, _reply(output, requests[i])
 
+    def fits(self, request: Request, ctx: Context) -> bool:
+        return not refused(self._tokens(ctx).ids(request), request, self.context)
+
+    def _tokens(self, ctx: Context) -> Tokens:
+        found: Tokens = ctx.loaded(
+            key_of("tokens", identity(self.model)), lambda: Tokens(self.model)
+        )
+        return found
+
+    def _check_memory(self) -> None:
+        """Say what is missing before a load that takes minutes, and then fails."""
+        import psutil
+        import torch
+
+        if torch.cuda.is_available():
+            free, total = torch.cuda.mem_get_info()
+            usable = int(min(free, total * self.gpu_memory))
+            place = f"on the card (llm.gpu_memory={self.gpu_memory:g} of {total / GIB:.1f})"
+            check(self.model, self.dtype, self.context, usable, place)
+            return
+        known = need(self.model, self.dtype)
+        cache = self.cpu_cache * GIB
+        if self.context * known.per_token > cache:
+            raise ClaimflowError(
+                f"{self.model.name} needs {self.context * known.per_token / GIB:.2f} GiB for the "
+                f"keys and values of {self.context} tokens, and llm.cpu_cache gives "
+                f"{self.cpu_cache}: raise it, or set llm.context to "
+                f"{cache // known.per_token} or less."
+            )
+        memory = psutil.virtual_memory().available - cache
+        check(self.model, self.dtype, 0, memory, "of memory beside llm.cpu_cache")
+
     def _load(self) -> LLM:
         # In process, without the 40 s that a second process takes to begin; nothing is reported.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -93,6 +120,7 @@ class VllmEngine(Engine):
         import torch
         from vllm import LLM
 
+        self._check_memory()
         try:
             return LLM(
                 str(self.model),
@@ -106,17 +134,6 @@ class VllmEngine(Engine):
                 f"vLLM can't load {self.model}: {' '.join(str(error).split())[:300]} (llm.context, "
                 "llm.gpu_memory and llm.cpu_cache set what it takes.)"
             ) from error
-
-
-def _ids(tokenizer: Any, request: Request) -> list[int]:
-    if isinstance(request.prompt, str):
-        return list(tokenizer(request.prompt)["input_ids"])
-    text = tokenizer.apply_chat_template(
-        [{"role": message.role, "content": message.content} for message in request.prompt],
-        tokenize=False,
-        add_generation_prompt=True,
-    )
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _sampling(request: Request) -> SamplingParams:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from components.cache import key_of
@@ -12,30 +13,41 @@ from components.retrieve.bm25 import Bm25s
 from components.step import Context
 
 
-def examples(claims: list[Claim], k: int, ctx: Context, questions: int = 1) -> list[list[Claim]]:
+def examples(
+    claims: list[Claim],
+    k: int,
+    ctx: Context,
+    questions: int = 1,
+    labels: Sequence[str] | None = None,
+) -> list[list[Claim]]:
     """For each claim the `k` training claims with gold questions nearest by BM25, nearest last.
 
     Nearest last, as what stands next to its end counts most in a prompt. A claim is never its own
     example, and no text comes twice. Those with `questions` gold questions or more are preferred,
-    as a model asks as many as it is shown. Where too few share a word with the claim, the first
-    training claims fill up. Raises ClaimflowError when there are no training claims.
+    as a model asks as many as it is shown. labels: only claims with one of these. Where too few
+    share a word with the claim, the first training claims fill up. Raises ClaimflowError when there
+    are no training claims.
     """
     import numpy as np
 
     if not k:
         return [[] for _ in claims]
     pool: dict[str, Claim] = ctx.loaded(
-        key_of("examples", ctx.train_digest),
-        lambda: {normalised(claim.text): claim for claim in reversed(ctx.train) if claim.questions},
+        key_of("examples", ctx.train_digest, labels),
+        lambda: {
+            normalised(claim.text): claim
+            for claim in reversed(ctx.train)
+            if claim.questions and (labels is None or claim.label in labels)
+        },
     )
     if not pool:
         raise ClaimflowError(
             "Few-shot examples are training claims with gold questions, and this run has none. "
-            "Name a split with dataset.train_split=…, or set questioner.examples=0."
+            "Name a split with dataset.train_split=…, or set examples=0."
         )
     names, search = list(pool), Bm25s()
     index: Any = ctx.loaded(
-        key_of("examples index", ctx.train_digest),
+        key_of("examples index", ctx.train_digest, labels),
         lambda: search.index("", [claim.text for claim in pool.values()], ctx),
     )
     short = np.array([len(claim.questions) < questions for claim in pool.values()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -222,13 +223,17 @@ def frequencies(train: list[Claim]) -> dict[str, float]:
     return {label: count / counts.total() for label, count in counts.items()}
 
 
-def verdict(probabilities: dict[str, float], justification: str | None = None) -> Verdict:
-    """The most probable label; on a tie the first in AVeriTeC's order, then by name.
+def verdict(
+    probabilities: dict[str, float],
+    justification: str | None = None,
+    ties: Sequence[str] = AVERITEC_LABELS,
+) -> Verdict:
+    """The most probable label; on a tie the first in `ties`, then by name.
 
     Probabilities are rounded to six decimals; what that takes from their sum or adds to it goes
     to the highest, so that they still sum to 1.
     """
-    order = [label for label in AVERITEC_LABELS if label in probabilities]
+    order = [label for label in ties if label in probabilities]
     order += sorted(set(probabilities) - set(order))
     rounded = {label: round(probabilities[label], 6) for label in order}
     top = max(order, key=rounded.__getitem__)

@@ -1,0 +1,77 @@
+"""What a language model needs in memory, known from its files before it is loaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from components.errors import ClaimflowError
+from components.records import Record
+
+GIB = 1024**3
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+class Need(Record):
+    """Bytes: of the weights, and of the keys and values of one token."""
+
+    weights: int
+    per_token: int
+
+    def total(self, context: int) -> int:
+        """Bytes for the weights and one sequence of `context` tokens."""
+        return self.weights + context * self.per_token
+
+
+def need(folder: Path, dtype: str) -> Need:
+    """What the model in `folder` takes when it is loaded as `dtype`.
+
+    Weights count as they lie on disk; those that are not quantised are converted to `dtype`. Keys
+    and values: two a layer, of the key heads' size, in `dtype`. Sliding windows and a cache of
+    fewer bits take less than is said here.
+
+    Raises ClaimflowError when the folder has no config.json, or one without layers and heads.
+    """
+    file = folder / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        config = config.get("text_config", config) | {
+            key: config[key] for key in ("quantization_config", "dtype", "torch_dtype")
+            if key in config
+        }  # fmt: skip
+        heads = config["num_attention_heads"]
+        size = config.get("head_dim") or config["hidden_size"] // heads
+        key_heads = config.get("num_key_value_heads") or heads
+        per_token = 2 * config["num_hidden_layers"] * key_heads * size * _BYTES[dtype]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ClaimflowError(
+            f"{file} does not describe a language model ({type(error).__name__}: {error})."
+        ) from error
+    weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if "quantization_config" not in config:
+        stored = str(config.get("dtype") or config.get("torch_dtype") or dtype)
+        weights = weights * _BYTES[dtype] // _BYTES.get(stored, _BYTES[dtype])
+    return Need(weights=weights, per_token=per_token)
+
+
+def check(folder: Path, dtype: str, context: int, free: int, place: str) -> None:
+    """Raise ClaimflowError when the model and one sequence of `context` tokens need more than
+    `free` bytes; `place` says whose bytes these are, and how to have more of them."""
+    known = need(folder, dtype)
+    total = known.total(context)
+    if total <= free:
+        return
+    left = max(0, free - known.weights) // known.per_token
+    if context and left:
+        remedy = f"Set llm.context to {left} or less"
+    else:
+        remedy = "Choose a smaller or quantised model"
+    tokens = (
+        f" and {context * known.per_token / GIB:.2f} for the keys and values of {context} tokens"
+    )
+    raise ClaimflowError(
+        f"{folder.name} needs {total / GIB:.1f} GiB: {known.weights / GIB:.1f} for its weights in "
+        f"{dtype}{tokens if context else ''}. There are {free / GIB:.1f} GiB {place}. {remedy}, or "
+        "run it where there is more memory."
+    )

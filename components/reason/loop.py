@@ -1,0 +1,117 @@
+"""A pipeline that is run again on the cases that are still open."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from components.errors import ClaimflowError
+from components.pipeline import CaseRef, load, run_step
+from components.records import AVERITEC_LABELS, Case, Evidence, encode
+from components.step import Context, Step, TrainedStep
+
+
+@dataclasses.dataclass(kw_only=True)
+class Loop(Step):
+    """Runs `steps` in order, round after round, on the claims that are not settled.
+
+    A claim is settled when a step gives it a verdict with a label in `until`, when a step that
+    writes questions has none left to ask, or after `rounds`. Evidence grows: what a round finds
+    stands behind that of the rounds before, and later rounds see all of it. With
+    until=[Supported, Refuted] this is the multi-hop loop of Papelo (AVeriTeC 2024); with all but
+    Not Enough Evidence that of FZIGOT (2025).
+
+    Each round of each step is in the cache by itself, as the steps of a pipeline are. A remark
+    says in which round each claim was settled, or that none did.
+    """
+
+    steps: dict[str, Step]
+    until: list[str]
+    rounds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ClaimflowError(f"A loop needs rounds of 1 or more, not {self.rounds}.")
+        if not self.steps:
+            raise ClaimflowError("A loop needs steps.")
+        if unknown := set(self.until) - set(AVERITEC_LABELS):
+            raise ClaimflowError(
+                f"until: unknown label '{min(unknown)}'. Labels: {', '.join(AVERITEC_LABELS)}"
+            )
+        inner = self.steps.values()
+        trained = any(isinstance(step, TrainedStep) for step in inner)
+        self.needs_train = trained or any(step.needs_train for step in inner)  # type: ignore[misc]
+        self.seeded = trained or any(step.seeded for step in inner)  # type: ignore[misc]
+        self.outside = any(step.outside for step in inner)  # type: ignore[misc]
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What a first round reads that it has not written, and what grows."""
+        written: set[str] = set()
+        read: dict[str, None] = dict.fromkeys(("evidence", "remarks"))
+        for step in self.steps.values():
+            read |= dict.fromkeys(field for field in step.reads if field not in written)
+            written |= set(step.writes)
+        return tuple(read)
+
+    @property
+    def writes(self) -> tuple[str, ...]:  # type: ignore[override]
+        fields = dict.fromkeys(field for step in self.steps.values() for field in step.writes)
+        return tuple(fields | {"remarks": None})
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        refs = {
+            case.claim.id: CaseRef(
+                id=case.claim.id,
+                fields={f: case.digests[f] for f in self.reads if f in case.digests},
+            )
+            for case in cases
+        }
+        settled: dict[str, str] = {}
+        for number in range(1, self.rounds + 1):
+            for name, step in self.steps.items():
+                open_ = [ref for ref in refs.values() if ref.id not in settled and not ref.error]
+                if not open_:
+                    break
+                for before, after in zip(
+                    open_, run_step(step, f"{name}, round {number}", open_, ctx), strict=True
+                ):
+                    if not after.error and self._settles(step, after, ctx):
+                        settled[after.id] = f"settled in round {number} of {self.rounds}"
+                    refs[after.id] = self._grown(step, before, after, ctx)
+        for case in cases:
+            ref = refs[case.claim.id]
+            for cost in ref.trace:
+                if cost.cached:  # by a run that was killed: it cost what it cost
+                    ctx.tokens["prompt"] += round(cost.prompt_tokens)
+                    ctx.tokens["completion"] += round(cost.completion_tokens)
+            self._finish(case, ref, settled.get(case.claim.id), ctx)
+        return cases
+
+    def _settles(self, step: Step, ref: CaseRef, ctx: Context) -> bool:
+        case = load(ref, step.writes, ctx.cache)
+        if "questions" in step.writes and not case.questions:
+            return True
+        return bool("verdict" in step.writes and case.verdict and case.verdict.label in self.until)
+
+    def _grown(self, step: Step, before: CaseRef, after: CaseRef, ctx: Context) -> CaseRef:
+        """`after`, with the evidence of earlier rounds in front of what this one found."""
+        if "evidence" not in step.writes or "evidence" not in before.fields or after.error:
+            return after
+        old: list[Evidence] = load(before, ("evidence",), ctx.cache).evidence
+        new = [e for e in load(after, ("evidence",), ctx.cache).evidence if e not in old]
+        digest = ctx.cache.put(encode([*old, *new]))
+        return msgspec.structs.replace(after, fields={**after.fields, "evidence": digest})
+
+    def _finish(self, case: Case, ref: CaseRef, settled: str | None, ctx: Context) -> None:
+        if ref.error:
+            case.failed = ref.error
+            return
+        done = load(ref, self.writes, ctx.cache)
+        if missing := [f for f in self.writes if f not in ref.fields and f != "remarks"]:
+            case.failed = f"the loop ended before it had {', '.join(missing)}"
+            return
+        for field in self.writes:
+            setattr(case, field, getattr(done, field))
+        case.remarks = [*done.remarks, settled or f"not settled in {self.rounds} rounds"]

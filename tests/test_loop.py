@@ -1,0 +1,162 @@
+"""Loops: rounds on the open claims alone, evidence that grows, a trace; answers of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from components.cache import Cache
+from components.engines.base import Engine, Reply, Request
+from components.errors import ClaimflowError
+from components.pipeline import CaseRef, load, run_step, store
+from components.reason.llm_answers import UNANSWERED, LlmAnswers
+from components.reason.llm_verdict import LlmVerdict
+from components.reason.loop import Loop
+from components.reason.next_question import NextQuestion
+from components.records import Case, Claim, Evidence, Hit, Passage, Query
+from components.retrieve.bm25 import Bm25s
+from components.retrieve.query import ClaimQuestion
+from components.step import Context
+
+TEXTS = ("The bridge is old.", "The bridge was closed in May.", "The ferry runs daily.")
+QUESTIONS = ("Is the bridge old?", "Is the bridge closed?", "Does the ferry run?")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Talks(Engine):
+    """Answers by what is asked of it."""
+
+    says: ClassVar[Callable[[str], str]] = staticmethod(lambda text: "")
+    asked: ClassVar[list[str]] = []
+
+    def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
+        for i, request in enumerate(requests):
+            assert not isinstance(request.prompt, str)
+            text = request.prompt[0].content
+            self.asked.append(text)
+            yield i, Reply(text=Talks.says(text), prompt_tokens=7, completion_tokens=2)
+
+
+@dataclasses.dataclass(kw_only=True)
+class CaseEngine(Talks):
+    """Settles claim A in round 2, never settles B, and asks C the same question twice."""
+
+
+def says(text: str) -> str:
+    asked = text.count("Question: ")
+    if "should be looked up next" in text:
+        return QUESTIONS[0] if "claim C" in text else QUESTIONS[asked % 3]
+    if "answer in one or two sentences" in text:
+        return text.split("\n")[0]
+    return "Refuted" if "claim A" in text and asked == 2 else "Not Enough Evidence"
+
+
+def loop(rounds: int = 3) -> Loop:
+    engine = CaseEngine()
+    labels = ["Supported", "Refuted", "Not Enough Evidence"]
+    return Loop(
+        steps={
+            "question": NextQuestion(engine=engine),
+            "query": ClaimQuestion(),
+            "search": Bm25s(k=2),
+            "answer": LlmAnswers(engine=engine, sources=1, unanswered="keep"),
+            "verdict": LlmVerdict(engine=engine, labels=labels),
+        },
+        until=["Supported", "Refuted"],
+        rounds=rounds,
+    )
+
+
+def begun(cache: Cache) -> list[CaseRef]:
+    passages = [Passage(id=f"d#{i}", doc="d", text=text) for i, text in enumerate(TEXTS)]
+    return [
+        store(Case(claim=Claim(id=name, text=f"claim {name}"), passages=passages),
+              ("claim", "passages"), cache)
+        for name in "ABC"
+    ]  # fmt: skip
+
+
+def test_rounds_until_each_claim_is_settled(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Talks, "says", staticmethod(says))
+    cache = Cache(tmp_path)
+    step = loop()
+    assert step.reads == ("evidence", "remarks", "claim", "passages")
+    assert set(step.writes) == {"questions", "queries", "hits", "evidence", "verdict", "remarks"}
+    ctx = Context(cache)
+    done = run_step(step, "loop", begun(cache), ctx)
+    a, b, c = (load(ref, ("evidence", "verdict", "remarks"), cache) for ref in done)
+    assert [e.question for e in a.evidence] == list(QUESTIONS[:2])  # it grew
+    assert [e.answer for e in a.evidence] == list(TEXTS[:2])
+    assert a.verdict
+    assert a.verdict.label == "Refuted"
+    assert a.remarks == ["settled in round 2 of 3"]
+    assert [e.question for e in b.evidence] == list(QUESTIONS)
+    assert b.remarks == ["not settled in 3 rounds"]
+    assert len(c.evidence) == 1
+    assert c.verdict
+    assert c.verdict.label == "Not Enough Evidence"
+    assert c.remarks == ["settled in round 2 of 3"]  # it had nothing more to ask
+    # A: two rounds of three calls; B: three; C: one, and one more question.
+    assert len(Talks.asked) == 6 + 9 + 4
+    tokens = dict(ctx.tokens)
+
+    # Another limit shares the rounds, and what they cost is told again.
+    Talks.asked.clear()
+    ctx = Context(cache)
+    run_step(loop(rounds=4), "loop", begun(cache), ctx)
+    assert len(Talks.asked) == 1  # B has no fourth question: QUESTIONS begin again
+    assert ctx.tokens["prompt"] >= tokens["prompt"]
+
+
+def test_a_claim_that_can_never_be_asked_about_fails_alone(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    quiet = staticmethod(lambda text: "" if "claim B" in text and "next" in text else says(text))
+    monkeypatch.setattr(Talks, "says", quiet)
+    cache = Cache(tmp_path)
+    a, b, _ = run_step(loop(), "loop", begun(cache), Context(cache))
+    assert a.error is None
+    assert "the loop ended before it had queries" in str(b.error)
+
+
+def test_settings_of_a_loop() -> None:
+    with pytest.raises(ClaimflowError, match="rounds of 1 or more"):
+        loop(rounds=0)
+    with pytest.raises(ClaimflowError, match="unknown label 'No'"):
+        Loop(steps={"query": ClaimQuestion()}, until=["No"])
+    with pytest.raises(ClaimflowError, match="needs steps"):
+        Loop(steps={}, until=[])
+
+
+def answered(tmp_path: Path, monkeypatch: Any, reply: str, **settings: Any) -> Case:
+    Talks.asked.clear()
+    monkeypatch.setattr(Talks, "says", staticmethod(lambda text: reply))
+    passages = [Passage(id=f"d#{i}", doc="d", text=t, url=f"u{i}") for i, t in enumerate(TEXTS)]
+    hits = [Hit(passage=f"d#{i}", doc="d", score=-i) for i in (1, 0, 2)]
+    queries = [Query(text="q", question="Is it?"), Query(text="r", question="No hit?")]
+    claim = Claim(id="1", text="It is.")
+    case = Case(claim=claim, passages=passages, hits=hits, queries=queries)
+    return LlmAnswers(engine=Talks(), **settings).run([case], Context(Cache(tmp_path)))[0]
+
+
+def test_answers_from_the_best_passages(tmp_path: Path, monkeypatch: Any) -> None:
+    done = answered(tmp_path, monkeypatch, " It was\nclosed. ", sources=2)
+    assert done.evidence == [
+        Evidence(question="Is it?", answer="It was closed.", url="u1", passages=["d#1", "d#0"])
+    ]
+    assert Talks.asked[0].startswith(f"{TEXTS[1]}\n\n{TEXTS[0]}\n\nA fact-checker")
+    answered(tmp_path / "r", monkeypatch, "Yes.", sources=2, reverse=True)
+    assert Talks.asked[0].startswith(f"{TEXTS[0]}\n\n{TEXTS[1]}\n\nA fact-checker")
+
+
+def test_no_answer_is_dropped_or_kept(tmp_path: Path, monkeypatch: Any) -> None:
+    reply = "no answer could be found"
+    done = answered(tmp_path, monkeypatch, reply)
+    assert (done.evidence, done.remarks) == ([], [UNANSWERED])
+    done = answered(tmp_path / "keep", monkeypatch, reply, unanswered="keep")
+    assert done.evidence == [Evidence(question="Is it?", answer="No answer could be found.")]
+    assert done.remarks == []
