@@ -19,7 +19,7 @@ import yaml
 from components.datasets.lint import lint
 from components.files import ROOT
 from components.records import read_lines
-from tests.conftest import Ran, command
+from tests.conftest import Ran, command, compose
 
 pytestmark = pytest.mark.slow
 
@@ -231,6 +231,7 @@ CHOICES = [
     for path in sorted((ROOT / "conf").glob("*/[!_]*.yaml"))
     if path.parent.name
     not in ("sweep", "dataset", "tracking", "runner", "scorer", "llm", "embedder", "system")
+    and path.parent.name + path.stem != "modelspaper"  # nothing without a system
 ]
 
 
@@ -240,6 +241,15 @@ LITTLE = {
     for name in (
         "hyde", "multi_query", "rag_fusion", "subclaims", "qa_hypotheses", "synthetic_answer",
     )
+} | {
+    "answerer=joint": [
+        "answerer.n=1", "answerer.sources=2", "answerer.examples=1", "answerer.max_tokens=250",
+    ],
+    "answerer=llm": ["answerer.sources=1", "answerer.limit=1", "answerer.max_tokens=8"],
+    "answerer=evidence_question": [
+        "answerer.limit=1", "answerer.examples=1", "answerer.max_tokens=16",
+    ],
+    "answerer=multi_hop": ["answerer.rounds=1"],
 }  # fmt: skip
 
 
@@ -256,6 +266,34 @@ def test_every_choice_runs(
     ran = experiment(*chosen, choice, "limit=2")
     assert ran.record.status == "finished"
     assert ran.record.counts["failed"] == 0
+
+
+# One claim, and a training of one update.
+SYSTEMS = {
+    "ctu_aic_2025": ["answerer.n=1", "answerer.sources=2", "answerer.max_tokens=250"],
+    "hero_2024": [
+        "query.n=1", "query.max_tokens=8", "answerer.limit=1",
+        "trainer.limit=4", "trainer.updates=1", "trainer.max_length=96",
+    ],
+    "papelo_2024": ["answerer.rounds=1"],
+}  # fmt: skip
+
+
+def test_every_system_is_tested() -> None:
+    folder = ROOT / "conf" / "system"
+    assert {path.stem for path in folder.glob("*.yaml")} == set(SYSTEMS)
+    models = {path.stem for path in (folder / "models").glob("*.yaml")}
+    assert models == {f"{name}_{which}" for name in SYSTEMS for which in ("paper", "tiny")}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_runs(experiment: Callable[..., Ran], system: str) -> None:
+    ran = experiment(f"system={system}", *SYSTEMS[system], "limit=1")
+    assert ran.record.status == "finished"
+    assert ran.record.counts["failed"] == 0
+    [said] = [p for _, p in read_lines(ran.folder / "predictions.jsonl", dict)]
+    assert said["label"]
+    compose(f"system={system}", "models=paper")
 
 
 def test_filters_can_be_joined(experiment: Callable[..., Ran]) -> None:
