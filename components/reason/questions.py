@@ -107,7 +107,7 @@ def _example(claim: Claim, n: int) -> str:
     return "\n".join([f"Claim: {claim.text.strip()}", "Questions:", *lines])
 
 
-_MARKER = re.compile(r"^(?:[-*•–—>#]+|\(?\d+[.):]|[Qq](?:uestion)?\s*\d*[.:)])\s*")
+MARKER = re.compile(r"^(?:[-*•–—>#]+|\(?\d+[.):]|[Qq](?:uestion)?\s*\d*[.:)])\s*")
 
 
 def parsed(reply: str, n: int) -> list[str]:
@@ -119,7 +119,7 @@ def parsed(reply: str, n: int) -> list[str]:
     found = []
     for line in reply.splitlines():
         text, mark, _ = " ".join(line.split()).rpartition("?")
-        while marker := _MARKER.match(text):
+        while marker := MARKER.match(text):
             text = text[marker.end() :]
         text = text.strip(" \"'“”*_")
         if mark and any(char.isalpha() for char in text):
@@ -165,24 +165,24 @@ def rules(claim: Claim) -> list[str]:
     text = whole.rstrip(" .!?") or "this"
     speaker = " ".join((claim.speaker or "").split())
     when = f"{claim.date:%B %Y}" if claim.date else None
-    names = _names(text)
+    named = names(text)
     asked = [f"Is it true that {_inner(text)}?"]
     if quote := _QUOTE.search(whole):
         asked.append(f'Who said "{quote.group(1).strip()}", and in what context?')
     if figures := [found.group().rstrip(".,") for found in _FIGURE.finditer(_DAY.sub(";", text))]:
         asked.append(f"What is the source for the figure of {figures[0]}?")
     asked.append(f"Who said that {_inner(text)}, and when?")
-    if names:
+    if named:
         asked.append(
-            f"What is known about {' and '.join(names[:2])}{f' in {when}' if when else ''}?"
+            f"What is known about {' and '.join(named[:2])}{f' in {when}' if when else ''}?"
         )
     if speaker:
-        asked.append(f"What did {speaker} say about {names[0] if names else 'it'}?")
+        asked.append(f"What did {speaker} say about {named[0] if named else 'it'}?")
     asked.append(f"What evidence is there that {_inner(text)}?")
     return unique(asked)
 
 
-def _names(text: str) -> list[str]:
+def names(text: str) -> list[str]:
     """Capitalised names in order, without what only begins the sentence."""
     found = []
     for match in _NAME.finditer(text):
