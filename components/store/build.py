@@ -1,0 +1,236 @@
+"""A claim's knowledge store: pages found, read, sorted out, and written in the official layout."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import multiprocessing
+import random
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.cache import Action, Cache, key_of
+from components.errors import ClaimflowError
+from components.files import digest, write_whole
+from components.records import Case, Claim, Document, Query, Record, decode, encode
+from components.step import Context, Step, code_version
+from components.store.extract import Page, extract
+from components.store.providers.base import Provider, ProviderError, QueryError
+from components.store.queries import GOLD_PAGE
+from components.text import well_formed
+from components.urls import same_url
+
+if TYPE_CHECKING:
+    from components.store.fetch import Fetched, Fetcher
+
+
+class Found(Record):
+    """A page for a store, with the kind and text of the first query that found it."""
+
+    url: str
+    kind: str
+    query: str | None = None
+
+
+class Searched(Record):
+    """What the queries of a claim found, and why some found nothing."""
+
+    found: list[Found] = []
+    problems: list[str] = []
+
+
+class Read(Record):
+    """What a page says, or why it can't be read."""
+
+    page: Page | None = None
+    error: str | None = None
+
+
+class Built(Record, omit_defaults=False):
+    """A store: its claim, what it was made by, the digest of its file.
+
+    counts: pages found, unread and dropped by reason, and kept. problems: queries without a reply,
+    which the next run asks again. error: why there is no store.
+    """
+
+    id: str
+    key: str
+    digest: str = ""
+    counts: dict[str, int] = {}
+    problems: list[str] = []
+    error: str | None = None
+
+
+def search(
+    claim: Claim, queries: list[Query], provider: Provider, ctx: Context, gold: bool, parallel: int
+) -> Searched:
+    """Ask every query, `parallel` at once. gold: the gold pages come first.
+
+    A query that the provider can't answer costs itself; ProviderError passes through.
+    """
+    pages = {}
+    if gold:
+        pages = {same_url(url): Found(url=url, kind=GOLD_PAGE) for url in claim.relevant}
+    problems = []
+
+    def ask(query: Query) -> list[str] | QueryError:
+        try:
+            return [result.url for result in provider.search(query.text, claim.date, ctx)]
+        except QueryError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
+        asked = [pool.submit(ask, query) for query in queries]
+        try:
+            for query, future in zip(queries, asked, strict=True):
+                urls = future.result()
+                if isinstance(urls, QueryError):
+                    problems.append(f"{query.kind} {query.text[:60]!r}: {urls}")
+                    continue
+                for url in urls:
+                    page = Found(url=url, kind=query.kind, query=query.text)
+                    pages.setdefault(same_url(url), page)
+        except ProviderError:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return Searched(found=list(pages.values()), problems=problems)
+
+
+# Text of pages
+
+
+def read_pages(
+    urls: Iterable[str], fetcher: Fetcher, cache: Cache, workers: int
+) -> Iterator[tuple[str, str]]:
+    """(URL, digest of its `Read` in the cache), fetched and read as they come.
+
+    Reading is done by `workers` processes, once for each page's content; few pages are under way
+    at a time, so memory stays flat.
+    """
+    code = code_version("components.store.extract")
+    with _readers(workers) as read:
+        waiting: collections.deque[tuple[str, str, concurrent.futures.Future[Read]]] = (
+            collections.deque()
+        )
+        for fetched in fetcher.fetch(urls):
+            try:
+                body = _body(fetched, fetcher)
+            except ClaimflowError as error:
+                yield fetched.url, cache.put(encode(Read(error=str(error))))
+                continue
+            key = key_of("page", code, digest(body))
+            if action := cache.lookup(key):
+                yield fetched.url, action.outputs[0]
+                continue
+            waiting.append((fetched.url, key, read(body)))
+            while len(waiting) > 4 * workers or (waiting and waiting[0][2].done()):
+                yield _keep(*waiting.popleft(), cache)
+        while waiting:
+            yield _keep(*waiting.popleft(), cache)
+
+
+def _body(fetched: Fetched, fetcher: Fetcher) -> bytes:
+    if fetched.error:
+        raise ClaimflowError(fetched.error)
+    return fetcher.body(fetched)
+
+
+def _keep(
+    url: str, key: str, future: concurrent.futures.Future[Read], cache: Cache
+) -> tuple[str, str]:
+    name = cache.put(encode(future.result()))
+    cache.record(key, Action(outputs=[name]))
+    return url, name
+
+
+@contextlib.contextmanager
+def _readers(workers: int) -> Iterator[Callable[[bytes], concurrent.futures.Future[Read]]]:
+    """A function that reads a page in one of `workers` processes; in this one, where it is 1."""
+    if workers == 1:
+        yield _at_once
+        return
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+        yield lambda body: pool.submit(read_body, body)
+
+
+def _at_once(body: bytes) -> concurrent.futures.Future[Read]:
+    future: concurrent.futures.Future[Read] = concurrent.futures.Future()
+    future.set_result(read_body(body))
+    return future
+
+
+def read_body(body: bytes) -> Read:
+    """The text of a page; never raises for what is in it."""
+    try:
+        return Read(page=extract(body))
+    except ClaimflowError as error:
+        return Read(error=str(error))
+
+
+def document(found: Found, page: Page) -> Document:
+    """A page of a store, as steps work on it."""
+    return Document(
+        id=found.url,
+        url=found.url,
+        title=page.title,
+        date=page.date,
+        sentences=page.sentences,
+        query=found.query,
+        kind=found.kind,
+    )
+
+
+# The store itself
+
+
+def assemble(
+    claim: Claim,
+    searched: Searched,
+    text: Callable[[Found], Document | str],
+    steps: Iterable[Step],
+    ctx: Context,
+) -> tuple[list[Document], dict[str, int]]:
+    """(pages of the store in random order, counts). text: a page's text, or why there is none.
+
+    steps: drop pages (guard, near-duplicates). The order depends on the run's seed and the claim.
+    """
+    unread: collections.Counter[str] = collections.Counter()
+    case = Case(claim=claim)
+    for found in searched.found:
+        read = text(found)
+        if isinstance(read, str):
+            unread[f"unread: {read.partition(':')[0]}"] += 1
+        else:
+            case.documents.append(read)
+    for step in steps:
+        (case,) = step.run([case], ctx)
+    random.Random(ctx.seed_for("store", claim.id)).shuffle(case.documents)
+    counts = {"found": len(searched.found), "kept": len(case.documents), **unread}
+    return case.documents, counts | {f"dropped: {k}": v for k, v in case.dropped.items()}
+
+
+def write_store(path: Path, claim: Claim, documents: list[Document]) -> str:
+    """Write a store in the official layout, a line a page; the digest of the file.
+
+    Title and date stand beside the official fields, for the guard of later runs.
+    """
+    lines = b"".join(encode(_line(claim, document)) + b"\n" for document in documents)
+    write_whole(path, lines)
+    return digest(lines)
+
+
+def _line(claim: Claim, document: Document) -> dict[str, object]:
+    line = {
+        "claim_id": int(claim.id) if claim.id.isdecimal() else claim.id,
+        "type": document.kind,
+        "query": document.query,
+        "url": document.url,
+        "url2text": [well_formed(sentence) for sentence in document.sentences],
+        "title": well_formed(document.title) if document.title else None,
+        "date": document.date,
+        "lang": document.lang,
+    }
+    return {name: value for name, value in line.items() if value is not None}
