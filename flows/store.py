@@ -3,42 +3,39 @@
     python -m flows.store                                  the demo's claims, over the demo's pages
     python -m flows.store dataset=averitec provider=brave fetcher=web to=FOLDER
     python -m flows.store split=train queries=averitec_2024 to=FOLDER
-    python -m flows.store provider=recorded …               again, without a request
+    python -m flows.store provider=recorded …               again, without asking a search service
 
-Stores are in the official layout: flows.experiment reads them by dataset.stores=FOLDER. What is
+Stores are in the official layout; flows.experiment reads them by dataset.stores=FOLDER. What is
 finished stays finished: start again to go on. A page or a query that fails costs itself.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flows.cli import entry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from components.pipeline import CaseRef
-    from components.records import Claim
+    from components.errors import ClaimflowError
     from components.store.build import Built
     from flows.log import Log
 
 
 def main(config: DictConfig) -> None:
-    """Build, print and write the report."""
+    """Build, print and write the report. Raises what stopped the search, after that."""
     from prefect import flow
 
-    from components.errors import ClaimflowError
     from flows.log import Log
     from flows.runners import heartbeats, task_runner
+    from flows.storing import check, run
 
     check(config)
+    stores: list[Built] = []
+    stopped: list[ClaimflowError] = []
     with Log(config, keep=False) as log:
-        stopped: list[ClaimflowError] = []
-        stores: list[Built] = []
 
         @flow(name="store")
         def build_stores() -> None:
@@ -46,65 +43,34 @@ def main(config: DictConfig) -> None:
 
         with heartbeats():
             build_stores.with_options(task_runner=task_runner(config.runner))()
-    report(config, log, stores)
+    show(config, log, stores)
     if stopped:
         raise stopped[0]
 
 
-def check(config: DictConfig) -> None:
-    """Raise what is missing or misspelt before any work is done."""
-    from components.errors import ClaimflowError
-    from components.store.providers.web import WebProvider
-    from components.store.queries import check_gold
-    from flows.build import build, build_steps, check_settings
+def show(config: DictConfig, log: Log, stores: list[Built]) -> None:
+    """Print counts and what is missing, and write `out=`."""
+    from components.files import write_whole
+    from components.records import encode
+    from flows.record import public
 
-    check_settings(config)
-    if not isinstance(config.parallel, int) or config.parallel < 1:
-        raise ClaimflowError(f"parallel={config.parallel}: give a whole number of at least 1.")
-    dataset, queries, provider = (build(config[k]) for k in ("dataset", "queries", "provider"))
-    if not config.get("fetcher") and not provider.has_text:
-        raise ClaimflowError(
-            "This provider gives addresses without text: say how pages are fetched, fetcher=web."
-        )
-    if isinstance(provider, WebProvider):
-        provider.check()
-    build_steps(config)
-    evaluated = config.split != dataset.train_split
-    check_gold(queries.kinds, dataset.claims(), evaluated, config.allow_gold)
+    whole = [store for store in stores if not store.error]
+    print(f"{len(whole)} of {log.record.counts['claims']} stores in {config.to}/")
+    for name, count in log.record.counts.items():
+        if name != "claims":
+            print(f"  {count:>7} pages {name}")
+    for store in [store for store in stores if store.error][:10]:
+        print(f"claim {store.id}: no store: {store.error}")
+    problems = [f"claim {store.id}: {text}" for store in stores for text in store.problems]
+    for text in problems[:10]:
+        print(f"no reply: {text}")
+    if len(problems) > 10:
+        print(f"no reply: {len(problems) - 10} more (out=FILE.json has all)")
+    if config.out:
+        record = public(log.record, Path(config.outputs))
+        told = {"counts": log.record.counts, "notes": log.record.notes, "stores": stores}
+        write_whole(Path(config.out), encode([record | told]) + b"\n")
 
 
-def run(config: DictConfig, log: Log, stopped: list[Any]) -> list[Built]:
-    """All stages. A provider that stops ends the search; what was found until then is built."""
-    from components.cache import key_of, open_cache
-    from components.pipeline import store as case_ref
-    from components.records import Case, encode
-    from components.store.queries import GOLD_PAGE
-    from flows.build import build
-    from flows.stages import Scope, context
-
-    with log.stage("data"):
-        dataset = build(config.dataset)
-        cache = open_cache(str(config.cache))
-        claims = dataset.claims()
-        train, _ = dataset.train(claims)
-        for bad in dataset.bad:
-            log.note(f"skipped {bad}")
-        scope = Scope(cache=str(config.cache), train=cache.put(encode(train)), seed=config.seed)
-    kinds = list(config.queries.kinds)
-    log.record.counts["claims"] = len(claims)
-    if undated := sum(claim.date is None for claim in claims):
-        log.note(f"{undated} claims without a date: nothing restricts their search.")
-    if config.allow_gold:
-        log.note("allow_gold=true: the stores may hold what gold queries found.")
-    with contextlib.ExitStack() as stack:
-        pages = Pages(config, scope, log)
-        stack.enter_context(pages)
-        refs = [case_ref(Case(claim=claim), ("claim",), cache) for claim in claims]
-        if "similar_gold_paragraph" in kinds:
-            refs = gold_pages(claims, refs, pages, log)
-        queried = stage(config, "queries", refs, scope, log)
-        made = Stores(config, scope, queried)
-        todo = [ref for ref in queried if not ref.error and not made.known(ref)]
-        found = searched(config, todo, scope, GOLD_PAGE in kinds, log, stopped)
-        made.build(found, pages, log)
-    return made.report(queried)
+if __name__ == "__main__":
+    entry(main, "store")

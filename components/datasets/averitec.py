@@ -12,6 +12,7 @@ for url2text.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,12 +76,19 @@ class _Page(Record):
     file: str | None = None
 
 
+@dataclasses.dataclass(kw_only=True)
 class Averitec(Dataset):
-    """AVeriTeC as published in 2024 and 2025. See the module for the layout."""
+    """AVeriTeC as published in 2024 and 2025. See the module for the layout.
+
+    stores: the folder that the knowledge stores are below, where it is another than that of the
+    claims (`to` of flows.store).
+    """
 
     name: ClassVar = "averitec"
     published: ClassVar = "https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)"
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+
+    stores: Path | None = None
 
     def read_claims(self, split: str) -> list[Claim]:
         """All claims of a split. The id is `claim_id`, else the position from 0 in the file."""
@@ -110,12 +118,16 @@ class Averitec(Dataset):
         name = f"{claim.id}.json"
         if Path(name).name != name:
             raise ClaimflowError(f"claim id {claim.id!r} can't name a knowledge store.")
-        return self.find(
-            [
-                f"knowledge_store_{self.split}/{name}",
-                f"knowledge_store/{self.split}/{name}",
-            ],
-            f"the knowledge store of claim {claim.id}",
+        names = [f"knowledge_store_{self.split}/{name}", f"knowledge_store/{self.split}/{name}"]
+        if self.stores is None:
+            return self.find(names, f"the knowledge store of claim {claim.id}")
+        for path in (Path(self.stores) / name for name in names):
+            if path.exists():
+                return path
+        raise ClaimflowError(
+            f"No knowledge store of claim {claim.id}: looked for {' or '.join(names)} in "
+            f"dataset.stores={self.stores}. `python -m flows.store` builds stores; "
+            "on_error=skip uses the claims that have one."
         )
 
     def read_documents(self, claim: Claim) -> list[Document]:
@@ -173,6 +185,7 @@ class Averitec(Dataset):
         return document
 
 
+@dataclasses.dataclass(kw_only=True)
 class Demo(Averitec):
     """The data that comes with the project: 60 claims about places and people that don't exist."""
 

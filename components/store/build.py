@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from components.cache import Action, Cache, key_of
 from components.errors import ClaimflowError
 from components.files import digest, write_whole
-from components.records import Case, Claim, Document, Query, Record, decode, encode
+from components.records import Case, Claim, Document, Query, Record, encode
 from components.step import Context, Step, code_version
 from components.store.extract import Page, extract
 from components.store.providers.base import Provider, ProviderError, QueryError
@@ -103,28 +105,28 @@ def search(
 
 def read_pages(
     urls: Iterable[str], fetcher: Fetcher, cache: Cache, workers: int
-) -> Iterator[tuple[str, str]]:
-    """(URL, digest of its `Read` in the cache), fetched and read as they come.
+) -> Iterator[tuple[Fetched, str]]:
+    """(what came of a URL, digest of its `Read` in the cache), fetched and read as they come.
 
     Reading is done by `workers` processes, once for each page's content; few pages are under way
     at a time, so memory stays flat.
     """
     code = code_version("components.store.extract")
     with _readers(workers) as read:
-        waiting: collections.deque[tuple[str, str, concurrent.futures.Future[Read]]] = (
+        waiting: collections.deque[tuple[Fetched, str, concurrent.futures.Future[Read]]] = (
             collections.deque()
         )
         for fetched in fetcher.fetch(urls):
             try:
                 body = _body(fetched, fetcher)
             except ClaimflowError as error:
-                yield fetched.url, cache.put(encode(Read(error=str(error))))
+                yield fetched, cache.put(encode(Read(error=str(error))))
                 continue
             key = key_of("page", code, digest(body))
             if action := cache.lookup(key):
-                yield fetched.url, action.outputs[0]
+                yield fetched, action.outputs[0]
                 continue
-            waiting.append((fetched.url, key, read(body)))
+            waiting.append((fetched, key, read(body)))
             while len(waiting) > 4 * workers or (waiting and waiting[0][2].done()):
                 yield _keep(*waiting.popleft(), cache)
         while waiting:
@@ -138,11 +140,11 @@ def _body(fetched: Fetched, fetcher: Fetcher) -> bytes:
 
 
 def _keep(
-    url: str, key: str, future: concurrent.futures.Future[Read], cache: Cache
-) -> tuple[str, str]:
+    fetched: Fetched, key: str, future: concurrent.futures.Future[Read], cache: Cache
+) -> tuple[Fetched, str]:
     name = cache.put(encode(future.result()))
     cache.record(key, Action(outputs=[name]))
-    return url, name
+    return fetched, name
 
 
 @contextlib.contextmanager
@@ -217,7 +219,8 @@ def write_store(path: Path, claim: Claim, documents: list[Document]) -> str:
 
     Title and date stand beside the official fields, for the guard of later runs.
     """
-    lines = b"".join(encode(_line(claim, document)) + b"\n" for document in documents)
+    # In the order of the official fields, which `encode` would sort.
+    lines = b"".join(msgspec.json.encode(_line(claim, document)) + b"\n" for document in documents)
     write_whole(path, lines)
     return digest(lines)
 

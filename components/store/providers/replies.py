@@ -17,7 +17,7 @@ from components.cache import key_of
 from components.errors import ClaimflowError
 from components.records import Record, decode, encode, read_lines
 from components.step import Context
-from components.store.providers.base import Provider, Result, QueryError, day
+from components.store.providers.base import Provider, QueryError, Result, day
 
 
 class Reply(Record):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from components.errors import ClaimflowError
 from components.step import Context
-from components.store.providers.base import Provider, Result, QueryError, ProviderError
+from components.store.providers.base import Provider, ProviderError, QueryError, Result
 from components.store.providers.replies import Replies, Reply, read_body
 from components.text import well_formed
 
