@@ -8,7 +8,7 @@ import urllib.parse
 
 _ARCHIVED = re.compile(
     r"(?i)^https?://(?:web\.archive\.org/web|archive\.(?:today|ph|is|li|vn|md|fo))/"
-    r"(\d{4,14}|\d{4}\.\d\d\.\d\d-\d{6})[^/]*/(?=https?://)"
+    r"(\d{4}\.\d\d\.\d\d-\d{6}|\d{4,14})[^/]*/(?=https?://)"
 )
 
 

@@ -76,12 +76,12 @@ class Local(Provider):
         return found
 
     def _key(self) -> str:
+        if not Path(self.documents).exists():
+            raise ClaimflowError(f"provider.documents={self.documents}: there is no such thing.")
         return str(identity(Path(self.documents)))
 
     def _read(self) -> dict[str, Document]:
         folder = Path(self.documents)
-        if not folder.exists():
-            raise ClaimflowError(f"provider.documents={folder}: there is no such file or folder.")
         found: dict[str, Document] = {}
         for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json*")):
             for number, line in read_lines(path, _Line):
