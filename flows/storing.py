@@ -36,7 +36,6 @@ from components.store.build import (
     write_store,
 )
 from components.store.providers.base import Provider, ProviderError
-from components.store.providers.web import WebProvider
 from components.store.queries import GOLD_PAGE, check_gold
 from flows.build import build, build_steps, check_settings, step_configs
 from flows.record import StageReport
@@ -71,8 +70,7 @@ def check(config: DictConfig) -> None:
         raise ClaimflowError(
             "This provider gives addresses without text: say how pages are fetched, fetcher=web."
         )
-    if isinstance(provider, WebProvider):
-        provider.check()
+    provider.check()
     build_steps(config)
     evaluated = config.split != dataset.train_split
     check_gold(queries.kinds, dataset.claims(), evaluated, config.allow_gold)

@@ -46,6 +46,9 @@ class Provider:
         if self.n < 1:
             raise ClaimflowError(f"provider.n is {self.n}: give 1 or more results a query.")
 
+    def check(self) -> None:
+        """Raise ClaimflowError for what would stop every query: a file or key that is missing."""
+
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterable[Result]:
         """What the provider itself says, best first; it looks at `until` where it can."""
         raise NotImplementedError(type(self).__name__)

@@ -43,6 +43,10 @@ class Local(Provider):
 
     documents: Path
 
+    def check(self) -> None:
+        if not Path(self.documents).exists():
+            raise ClaimflowError(f"provider.documents={self.documents}: there is no such thing.")
+
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterator[Result]:
         import numpy as np
 
@@ -76,8 +80,7 @@ class Local(Provider):
         return found
 
     def _key(self) -> str:
-        if not Path(self.documents).exists():
-            raise ClaimflowError(f"provider.documents={self.documents}: there is no such thing.")
+        self.check()
         return str(identity(Path(self.documents)))
 
     def _read(self) -> dict[str, Document]:

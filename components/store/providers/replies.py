@@ -15,6 +15,7 @@ import msgspec
 
 from components.cache import key_of
 from components.errors import ClaimflowError
+from components.files import file_digest
 from components.records import Record, decode, encode, read_lines
 from components.step import Context
 from components.store.providers.base import Provider, QueryError, Result, day
@@ -167,21 +168,18 @@ class Recorded(Provider):
 
     file: Path
 
+    def check(self) -> None:
+        if not Path(self.file).is_file():
+            raise ClaimflowError(f"provider.file={self.file}: there is no such file.")
+
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterator[Result]:
-        known = ctx.loaded(f"recorded {self.file} {self.file_key()}", self._read)
+        self.check()
+        known = ctx.loaded(f"recorded {file_digest(Path(self.file))}", self._read)
         replies = known.get((query, until)) or known.get((query, None))
         if replies is None:
             raise QueryError(f"{self.file} has no reply to {query[:80]!r} until {until}")
         for page in sorted(replies):
             yield from read_body(*replies[page])
-
-    def file_key(self) -> str:
-        """Changes with the file."""
-        from components.files import file_digest
-
-        if not Path(self.file).is_file():
-            raise ClaimflowError(f"provider.file={self.file}: there is no such file.")
-        return file_digest(Path(self.file))
 
     def _read(self) -> dict[tuple[str, datetime.date | None], dict[int, tuple[str, Any]]]:
         found: dict[tuple[str, datetime.date | None], dict[int, tuple[str, Any]]] = {}

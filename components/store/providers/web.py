@@ -94,7 +94,6 @@ class WebProvider(Provider):
     # What is shared
 
     def check(self) -> None:
-        """Raise ClaimflowError when the key is missing."""
         if self.needs_key and not self._secret:
             raise ClaimflowError(
                 f"{self.shape} wants a key: put it into the environment variable "
@@ -245,7 +244,15 @@ class Google(WebProvider):
 
     url: str = "https://customsearch.googleapis.com/customsearch/v1"
     key_variable: str = "GOOGLE_API_KEY"
-    cx: str
+    cx: str = ""
+
+    def check(self) -> None:
+        super().check()
+        if not self.cx:
+            raise ClaimflowError(
+                "Google wants the id of a search engine: set provider.cx, or the environment "
+                "variable GOOGLE_CX."
+            )
 
     def params(self, query: str, until: datetime.date | None, page: int) -> dict[str, str]:
         asked = {"q": query, "cx": self.cx, "num": str(self.page), "start": str(10 * page - 9)}
