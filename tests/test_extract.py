@@ -314,12 +314,13 @@ def test_hostile_pages_give_their_text(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.serverless
 def test_a_page_may_not_take_for_ever_nor_all_memory() -> None:
-    endless = f"{HEAD}<p {' '.join(f'a{n}=1' for n in range(60_000))}>x</p>".encode()
+    endless = f"{HEAD}<p {' '.join(f'a{n}=1' for n in range(100_000))}>x</p>".encode()
     large = b"WEBVTT\n\n" + b"00:00.000 --> 00:01.000\n" * 1_500_000
-    with Extractor(time_limit=1.0, memory=60 * 2**20, pages=4) as extractor:
+    with Extractor(time_limit=3.0, memory=60 * 2**20, pages=4) as extractor:
         assert extractor.extract(HTML) == extract(HTML)
-        with pytest.raises(ClaimflowError, match="its text is not there after 1 s"):
+        with pytest.raises(ClaimflowError, match="its text is not there after 3 s"):
             extractor.extract(endless)
         assert extractor.extract(PDF) == extract(PDF)
         with pytest.raises(ClaimflowError, match="memory"):
