@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -81,7 +82,7 @@ def allowed_hosts(names: Iterable[str]) -> frozenset[str]:
     for name in names:
         try:
             url = httpx.URL(f"//{name}")
-            if not url.host or str(url.path) not in ("", "/") or url.userinfo:
+            if not re.fullmatch(r"[\w.:-]+", url.host) or url.raw_path != b"/" or url.userinfo:
                 raise httpx.InvalidURL("more than a host")
         except httpx.InvalidURL:
             raise ClaimflowError(
@@ -105,7 +106,7 @@ def page_url(url: str) -> str:
         raise ClaimflowError("not an http or https URL")
     if parsed.userinfo:
         raise ClaimflowError("it names a user, and pages are fetched as nobody")
-    return str(parsed.copy_with(fragment=None))
+    return str(parsed.copy_with(raw_path=parsed.raw_path, fragment=None))  # a path of "/" at least
 
 
 class GuardedNetwork(httpcore.AsyncNetworkBackend):

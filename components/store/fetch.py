@@ -140,10 +140,9 @@ class Fetcher:
 
     def body(self, fetched: Fetched) -> bytes:
         """The page, unpacked, as it was served. Raises ClaimflowError where none was kept."""
-        reply = self.archive.get(page_url(fetched.final_url))
-        if reply is None:
-            raise ClaimflowError(f"{fetched.final_url} was not fetched into {self.folder}.")
-        return self.archive.body(reply, self.size_limit)
+        if fetched.at is None:
+            raise ClaimflowError(f"No page was kept of {fetched.url}: {fetched.error}.")
+        return self.archive.body(fetched.final_url, fetched.at, self.size_limit)
 
     def fetch(self, urls: Iterable[str]) -> Iterator[Fetched]:
         """What came of each of the URLs, in the order in which they are done; repeated ones give
@@ -294,8 +293,9 @@ class _Run:
     def _known(self, url: str) -> Reply | None:
         """What the archive has of a URL, unless it is to be asked for again."""
         reply = self.archive.get(url)
-        again = self.settings.retry_failed and reply and reply.fetched < self.began
-        return None if again and reply and _problem(reply) else reply
+        if reply and self.settings.retry_failed and reply.fetched < self.began:
+            return None if _problem(reply) and not _leads_on(reply) else reply
+        return reply
 
     def _done(self, chain: _Chain, url: str, reply: Reply) -> None:
         result = Fetched(
@@ -401,12 +401,12 @@ class _Run:
             with contextlib.suppress(ClaimflowError):
                 url = page_url(urllib.parse.urljoin(url, found.location))
         problem = _problem(found)
-        if found.status is None or found.status == 429 or found.status >= 500:
+        if found.error or found.status is None or found.status == 429 or found.status >= 500:
             host.rules = f"its robots.txt can't be read: {problem}"
             return
         host.rules = _no_rules()
-        if not problem:
-            text = self.archive.body(found, self.settings.size_limit)[:_ROBOTS_SIZE]
+        if not problem and found.at is not None:
+            text = self.archive.body(found.url, found.at, self.settings.size_limit)[:_ROBOTS_SIZE]
             host.rules = Protego.parse(text.decode("utf-8-sig", "replace"))
             asked = min(host.rules.crawl_delay(self.settings.agent) or 0.0, _LONGEST_PAUSE)
             host.pause = max(host.pause, asked)

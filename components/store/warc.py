@@ -129,20 +129,19 @@ class Archive:
             self._note(self._index, reply)
             return reply
 
-    def forget(self, url: str) -> None:
-        """Let a URL be fetched again in this run; its old line stays in the files."""
-        self._lines.pop(url, None)
+    def body(self, url: str, at: int, limit: int) -> bytes:
+        """The page of a URL at byte `at`, unpacked. Raises ClaimflowError where it is not there,
+        can't be unpacked or is longer than `limit` bytes."""
+        from warcio.exceptions import ArchiveLoadFailed
 
-    def body(self, reply: Reply, limit: int) -> bytes:
-        """The page, unpacked. Raises ClaimflowError where none was kept, it can't be unpacked or
-        is longer than `limit` bytes."""
-        if reply.at is None:
-            raise ClaimflowError(f"No page was kept of {reply.url}: {reply.error}.")
         with open(self.file, "rb") as file:
-            file.seek(reply.at)
-            record = next(_records(file), None)
-            if record is None or record.rec_headers.get_header("WARC-Target-URI") != reply.url:
-                raise ClaimflowError(f"{self.file} was changed: {reply.url} is not where it was.")
+            file.seek(at)
+            try:
+                record = next(_records(file), None)
+            except ArchiveLoadFailed:
+                record = None
+            if record is None or record.rec_headers.get_header("WARC-Target-URI") != url:
+                raise ClaimflowError(f"{self.file} was changed: {url} is not where it was.")
             data = record.raw_stream.read()
             return unpacked(data, record.http_headers.get_header("Content-Encoding") or "", limit)
 
