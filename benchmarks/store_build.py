@@ -78,6 +78,9 @@ def main() -> None:
         rows.append(row("write", seconds, "s"))
         rows.append(row("size of the store", (folder / "0.json").stat().st_size / 1e6, "MB"))
         rows.append(row("pages kept", counts["kept"], "pages"))
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        cpu = sum(each.ru_utime + each.ru_stime for each in used)
+        rows.append(row("CPU time of all this, and of the site", cpu, "s"))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         rows.append(row("peak memory of this process", peak, "MiB"))
     finish(rows, "pages")

@@ -5,8 +5,9 @@
     python -m flows.store split=train queries=averitec_2024 to=FOLDER
     python -m flows.store provider=recorded …               again, without asking a search service
 
-Stores are in the official layout; flows.experiment reads them by dataset.stores=FOLDER. What is
-finished stays finished: start again to go on. A page or a query that fails costs itself.
+Stores are in the official layout; flows.experiment reads them by
+dataset.store=FOLDER/knowledge_store_SPLIT. What is finished stays finished: start again to go on. A
+page or a query that fails costs itself.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def test_a_site_searched_fetched_and_used_by_an_experiment(
     ran = experiment(
         "dataset=averitec",
         f"path={data}",
-        f"dataset.stores={tmp_path}/to",
+        f"dataset.store={tmp_path}/to/knowledge_store_dev",
         "questioner=rules",
         "retriever=bm25s",
         "verdict=majority",
@@ -363,7 +363,7 @@ def test_mistakes_are_told_before_any_work(
 @pytest.mark.slow
 def test_the_command_line() -> None:
     page = command("flows.store", "--help").stdout
-    for text in ("averitec_2024", "provider", "google", "dataset.stores=FOLDER", "allow_gold"):
+    for text in ("averitec_2024", "provider", "google", "dataset.store=FOLDER", "allow_gold"):
         assert text in page
     ended = command("flows.store", "provider=bing")
     assert ended.returncode == 1

@@ -80,15 +80,14 @@ class _Page(Record):
 class Averitec(Dataset):
     """AVeriTeC as published in 2024 and 2025. See the module for the layout.
 
-    stores: the folder that the knowledge stores are below, where it is another than that of the
-    claims (`to` of flows.store).
+    store: another folder with the stores of the split, one file a claim.
     """
 
     name: ClassVar = "averitec"
     published: ClassVar = "https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)"
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
 
-    stores: Path | None = None
+    store: Path | None = None
 
     def read_claims(self, split: str) -> list[Claim]:
         """All claims of a split. The id is `claim_id`, else the position from 0 in the file."""
@@ -118,16 +117,12 @@ class Averitec(Dataset):
         name = f"{claim.id}.json"
         if Path(name).name != name:
             raise ClaimflowError(f"claim id {claim.id!r} can't name a knowledge store.")
-        names = [f"knowledge_store_{self.split}/{name}", f"knowledge_store/{self.split}/{name}"]
-        if self.stores is None:
-            return self.find(names, f"the knowledge store of claim {claim.id}")
-        for path in (Path(self.stores) / name for name in names):
-            if path.exists():
-                return path
-        raise ClaimflowError(
-            f"No knowledge store of claim {claim.id}: looked for {' or '.join(names)} in "
-            f"dataset.stores={self.stores}. `python -m flows.store` builds stores; "
-            "on_error=skip uses the claims that have one."
+        folders = [f"knowledge_store_{self.split}", f"knowledge_store/{self.split}"]
+        if self.store is not None:
+            folders = [str(Path(self.store).absolute())]
+        return self.find(
+            [f"{folder}/{name}" for folder in folders],
+            f"the knowledge store of claim {claim.id}",
         )
 
     def read_documents(self, claim: Claim) -> list[Document]:

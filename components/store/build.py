@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
-import multiprocessing
+import queue
 import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,7 +18,8 @@ from components.errors import ClaimflowError
 from components.files import digest, write_whole
 from components.records import Case, Claim, Document, Query, Record, encode
 from components.step import Context, Step, code_version
-from components.store.extract import Page, extract
+from components.store.extract import Page
+from components.store.extractor import Extractor
 from components.store.providers.base import Provider, ProviderError, QueryError
 from components.store.queries import GOLD_PAGE
 from components.text import well_formed
@@ -108,8 +109,8 @@ def read_pages(
 ) -> Iterator[tuple[Fetched, str]]:
     """(what came of a URL, digest of its `Read` in the cache), fetched and read as they come.
 
-    Reading is done by `workers` processes, once for each page's content; few pages are under way
-    at a time, so memory stays flat.
+    Reading is done by `workers` processes, once for each page that can be read; few pages are under
+    way at a time, so memory stays flat.
     """
     code = code_version("components.store.extract")
     with _readers(workers) as read:
@@ -122,11 +123,11 @@ def read_pages(
             except ClaimflowError as error:
                 yield fetched, cache.put(encode(Read(error=str(error))))
                 continue
-            key = key_of("page", code, digest(body))
+            key = key_of("page", code, digest(body), fetched.type)
             if action := cache.lookup(key):
                 yield fetched, action.outputs[0]
                 continue
-            waiting.append((fetched, key, read(body)))
+            waiting.append((fetched, key, read(body, fetched.type)))
             while len(waiting) > 4 * workers or (waiting and waiting[0][2].done()):
                 yield _keep(*waiting.popleft(), cache)
         while waiting:
@@ -142,34 +143,38 @@ def _body(fetched: Fetched, fetcher: Fetcher) -> bytes:
 def _keep(
     fetched: Fetched, key: str, future: concurrent.futures.Future[Read], cache: Cache
 ) -> tuple[Fetched, str]:
-    name = cache.put(encode(future.result()))
-    cache.record(key, Action(outputs=[name]))
+    read = future.result()
+    name = cache.put(encode(read))
+    if read.page:  # a page that took too long on a busy machine has another chance
+        cache.record(key, Action(outputs=[name]))
     return fetched, name
 
 
+Reader = Callable[[bytes, str], concurrent.futures.Future[Read]]
+
+
 @contextlib.contextmanager
-def _readers(workers: int) -> Iterator[Callable[[bytes], concurrent.futures.Future[Read]]]:
-    """A function that reads a page in one of `workers` processes; in this one, where it is 1."""
-    if workers == 1:
-        yield _at_once
-        return
-    spawn = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
-    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=spawn) as pool:
-        yield lambda body: pool.submit(read_body, body)
+def _readers(workers: int) -> Iterator[Reader]:
+    """A function that reads a page, by its body and type, in one of `workers` processes."""
+    free: queue.SimpleQueue[Extractor] = queue.SimpleQueue()
 
+    def read(body: bytes, type: str) -> Read:
+        extractor = free.get()
+        try:
+            return Read(page=extractor.extract(body, type=type))
+        except ClaimflowError as error:
+            return Read(error=str(error))
+        finally:
+            free.put(extractor)
 
-def _at_once(body: bytes) -> concurrent.futures.Future[Read]:
-    future: concurrent.futures.Future[Read] = concurrent.futures.Future()
-    future.set_result(read_body(body))
-    return future
-
-
-def read_body(body: bytes) -> Read:
-    """The text of a page; never raises for what is in it."""
-    try:
-        return Read(page=extract(body))
-    except ClaimflowError as error:
-        return Read(error=str(error))
+    with contextlib.ExitStack() as stack:
+        for _ in range(workers):
+            free.put(stack.enter_context(Extractor()))
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(workers))
+        try:
+            yield lambda body, type: pool.submit(read, body, type)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def document(found: Found, page: Page) -> Document:

@@ -78,7 +78,7 @@ class StoreQueries(Step):
             seen: set[str] = set()
             case.queries = []
             for kind in self.kinds:
-                for text in unique(" ".join(text.split()) for text in made[number, kind]):
+                for text in (" ".join(text.split()) for text in made[number, kind]):
                     if text and text.casefold() not in seen:
                         seen.add(text.casefold())
                         case.queries.append(Query(text=text, kind=kind))
@@ -193,8 +193,9 @@ _DAYS = {*calendar.month_name, *calendar.day_name} - {"", "May"}  # "May" is a n
 
 
 def entities(text: str) -> list[str]:
-    """Capitalised names in a text, without months and days of the week."""
-    return [name for name in names(text) if not set(name.split()) <= _DAYS]
+    """Capitalised names in a text, without months, days of the week, and the mark of a genitive."""
+    found = [re.sub(r"['’]s$", "", name) for name in names(text)]
+    return list(dict.fromkeys(name for name in found if not set(name.split()) <= _DAYS))
 
 
 def keywords(text: str) -> str:
