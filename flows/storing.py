@@ -22,7 +22,16 @@ from components.errors import ClaimflowError
 from components.files import file_digest
 from components.pipeline import CaseRef, load
 from components.pipeline import store as case_ref
-from components.records import Case, Claim, Document, Record, decode, encode, read_lines
+from components.records import (
+    Case,
+    Claim,
+    Document,
+    Record,
+    decode,
+    encode,
+    read_lines,
+    write_lines,
+)
 from components.step import Context, code_version, identity
 from components.store.build import (
     Built,
@@ -134,7 +143,7 @@ class Stores:
         self.folder = Path(config.to) / f"knowledge_store_{config.split}"
         self.list = Path(config.to) / f"built_{config.split}.jsonl"
         self.built: dict[str, Built] = {}
-        if self.list.is_file():  # a killed writer's last line is skipped: that store is made again
+        if self.list.is_file():  # what can't be read is made again
             for _, made in read_lines(self.list, Built, "skip"):
                 self.built[made.id] = made
 
@@ -266,9 +275,8 @@ class Stores:
             ]
             for future in futures:
                 made = decode(self.cache.get(future.result()) or b"", list[Built])
-                with open(self.list, "ab") as file:
-                    file.write(b"".join(encode(store) + b"\n" for store in made))
                 self.built.update({store.id: store for store in made})
+                write_lines(self.list, self.built.values())
                 line.cases += len(made)
                 line.failed += sum(store.error is not None for store in made)
                 bar.update(len(made))
@@ -318,7 +326,9 @@ def write_shard(
         documents, counts = assemble(claim, searched, read, pipeline, ctx)
         built = Built(id=work.id, key=work.key, counts=counts, problems=searched.problems)
         path = Path(folder) / f"{work.id}.json"
-        if documents:
+        if path.parent != Path(folder):
+            built.error = "its id can't name a file"
+        elif documents:
             built.digest = write_store(path, claim, documents)
         else:
             path.unlink(missing_ok=True)  # of other settings

@@ -85,6 +85,8 @@ def test_the_demo_over_its_own_pages(store: Store, tmp_path: Path) -> None:
     assert done(again) == {"queries": 0, "search": 0, "stores": 0}
     assert again["counts"] == counts
     (folder / "1.json").write_text("{}")
+    with open(tmp_path / "to" / "built_dev.jsonl", "a") as known:
+        known.write("{torn")
     assert done(store("limit=2"))["stores"] == 1
     assert (folder / "0.json").stat().st_mtime_ns == stamp
     assert lines(folder / "1.json") != [{}]
@@ -126,6 +128,15 @@ def test_hidden_gold_can_not_be_used(store: Store, tmp_path: Path) -> None:
         store(*data, "queries=averitec_2024", "queries.engine=null", "allow_gold=true")
     assert store(*data)["counts"]["claims"] == 1
     assert lines(tmp_path / "to" / "knowledge_store_test" / "7.json")[0]["claim_id"] == 7
+
+
+def test_an_id_that_can_not_name_a_file_costs_itself(store: Store, tmp_path: Path) -> None:
+    claims = [{"claim": f"Bread is sold {n}.", "claim_id": n} for n in ("../../a", "b")]
+    (tmp_path / "own.json").write_text(json.dumps(claims))
+    record = store("dataset=averitec", f"path={tmp_path}", "split=own", "dataset.train_split=null")
+    assert [s["error"] for s in record["stores"]] == ["its id can't name a file", None]
+    assert any("2 claims have no date" in note for note in record["notes"])
+    assert lines(tmp_path / "to" / "knowledge_store_own" / "b.json")[0]["claim_id"] == "b"
 
 
 def test_what_a_provider_can_not_answer_costs_itself_and_is_asked_again(
@@ -365,7 +376,14 @@ def test_the_command_line() -> None:
     page = command("flows.store", "--help").stdout
     for text in ("averitec_2024", "provider", "google", "dataset.store=FOLDER", "allow_gold"):
         assert text in page
-    ended = command("flows.store", "provider=bing")
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("error: No choice 'bing' in group provider.")
-    assert len(ended.stderr.splitlines()) == 1
+    for word, message in (
+        ("provider=bing", "error: No choice 'bing' in group provider."),
+        (
+            "dataset=scifact",
+            "error: A choice sets the group 'guard', which this flow does not take",
+        ),
+    ):
+        ended = command("flows.store", word)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(message)
+        assert len(ended.stderr.splitlines()) == 1
