@@ -262,6 +262,10 @@ def config_mistake(error: BaseException) -> str | None:
         return f"No choice '{choice}' in group {group}.{hint} Choices: {', '.join(known)}."
     if found := re.search(r"Could not override '?([\w.@/]+)'?", text):
         key = found.group(1)
+        if key in groups():  # the data sets of one corpus set the groups of an experiment
+            return (
+                f"A choice sets the group '{key}', which this flow does not take: choose another."
+            )
         return f"No setting '{key}'.{nearest(key, _keys())} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):
         return f"No setting '{found.group(1)}'.{nearest(found.group(1), _keys())}"

@@ -95,14 +95,14 @@ class Log:
             self.record.seconds[name] = round(time.perf_counter() - start, 3)
             self.record.peak_mb[name] = peak_mb()
 
-    def line(self, report: StageReport) -> None:
-        """One line for a stage: what, how many, how long, how many from cache."""
+    def line(self, report: StageReport, unit: str = "cases") -> None:
+        """One line for a stage: what, how many (of `unit`), how long, how many from cache."""
         self.record.stages.append(report)
         for kind, count in (("hits", report.cached), ("misses", report.cases - report.cached)):
             self.record.cache[kind] = self.record.cache.get(kind, 0) + count
         failed = f", {report.failed} failed" if report.failed else ""
         say(
-            f"  {report.name:<22} {report.cases:>5} cases  {report.seconds:>7.1f} s  "
+            f"  {report.name:<22} {report.cases:>5} {unit}  {report.seconds:>7.1f} s  "
             f"{report.cached} from cache{failed}"
         )
 

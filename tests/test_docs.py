@@ -38,6 +38,7 @@ FILLED = {
     "TEAM.json": str(DATA / "averitec" / "predictions_dev" / "baseline_2024.json"),
     "OURS.json": str(DATA / "averitec" / "predictions_dev" / "baseline_2024.json"),
     "THEIRS.json": str(DATA / "averitec" / "predictions_dev" / "hero_8b.json"),
+    "=stores/knowledge_store_dev": f"={ROOT / 'data' / 'demo' / 'knowledge_store' / 'dev'}",
     "gold=dev.json": f"gold={DATA / 'averitec' / 'dev.json'}",
 }
 LONG = re.compile(

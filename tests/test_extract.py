@@ -16,6 +16,7 @@ from components.datasets.base import case_refs
 from components.errors import ClaimflowError
 from components.files import home
 from components.store.extract import extract, split_sentences
+from components.store.extractor import Extractor
 
 pytestmark = pytest.mark.skipif(
     not (home() / "nltk_data" / "tokenizers" / "punkt_tab").is_dir(), reason="needs punkt_tab"
@@ -87,7 +88,7 @@ def test_pdf() -> None:
     ("data", "reason"),
     [
         (b"", "it is empty"),
-        (b"\x89PNG\r\n", "neither HTML nor PDF"),
+        (b"\x89PNG\r\n\x1a\n\x00", "neither HTML, PDF"),
         (PDF[:60], "PDF can't be read"),
         (b"<html><body></body></html>", "no main text"),
         (pdf(""), "no text found"),
@@ -150,3 +151,181 @@ def test_a_page_outside_its_folder_is_refused(tmp_path: Path) -> None:
     dataset = Averitec(path=tmp_path)
     with pytest.raises(ClaimflowError, match=r"line 1: file '\.\./secret\.html' does not lie in"):
         dataset.read_documents(dataset.claims()[0])
+
+
+# Types and characters
+
+TEXT = "The ferry to Vund carried 412 passengers. Nobody was hurt.\n\nIt runs\ndaily."
+SENTENCES = [
+    "The ferry to Vund carried 412 passengers.",
+    "Nobody was hurt.",
+    "It runs daily.",
+]
+
+
+def test_plain_text() -> None:
+    assert extract(TEXT.encode()).sentences == SENTENCES
+    assert extract(TEXT.replace("\n", "\r\n").encode("utf-16")).sentences == SENTENCES
+
+
+VTT = """WEBVTT - a talk
+
+STYLE
+::cue { color: red }
+
+NOTE not said
+
+1
+00:00:00.000 --> 00:00:02.500 align:start
+<v Dr. Hale>The ferry <i>carried</i>
+<v Dr. Hale>412 passengers.
+
+00:02.500 --> 00:04.000
+412 passengers.
+<v Mayor Orn>Nobody <00:03.100><c>was hurt &amp; it</c> runs daily.
+"""
+SRT = """1
+00:00:00,000 --> 00:00:02,500
+<font color="red">The ferry</font> carried
+
+2
+00:00:02,500 --> 00:00:04,000
+{\\an8}412 passengers. Nobody
+was hurt.
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_transcripts(end: str, mark: str) -> None:
+    def sentences(text: str) -> list[str]:
+        return extract((mark + text).replace("\n", end).encode()).sentences
+
+    assert sentences(VTT) == [
+        "Dr. Hale: The ferry carried 412 passengers.",
+        "Mayor Orn: Nobody was hurt & it runs daily.",
+    ]
+    assert sentences(SRT) == ["The ferry carried 412 passengers.", "Nobody was hurt."]
+
+
+def in_html(text: str, head: str = "") -> str:
+    return (
+        f"<!DOCTYPE html><html><head>{head}</head>"
+        f"<body><article><p>{text}</p></article></body></html>"
+    )
+
+
+RUSSIAN = "Паром перевёз за день четыреста двенадцать пассажиров из города."
+JAPANESE = "フェリーは初日に四百十二人の乗客を運びました。"
+GERMAN = "Die Fähre fährt für fünf Kronen nach Köln – „täglich“, hieß es."
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "type", "head"),
+    [
+        (RUSSIAN, "cp1251", "text/html; charset=windows-1251", ""),
+        (RUSSIAN, "koi8-r", 'text/html; charset="KOI8-R"', '<meta charset="utf-8">'),
+        (RUSSIAN, "cp1251", "text/html", '<meta charset="windows-1251">'),
+        (RUSSIAN, "utf-8", "text/html; charset=iso-8859-1", ""),
+        (RUSSIAN, "utf-16", "text/html", ""),
+        (RUSSIAN, "utf-8-sig", "text/html; charset=koi8-r", ""),
+        (RUSSIAN, "cp1251", "", ""),
+        (JAPANESE, "shift_jis", "text/html; charset=Shift_JIS", ""),
+        (JAPANESE, "euc_jp", "", '<meta http-equiv="x" content="text/html; charset=euc-jp">'),
+        (JAPANESE, "iso2022_jp", "text/html; charset=iso-2022-jp", ""),
+        (GERMAN, "cp1252", "text/html; charset=iso-8859-1", ""),  # as browsers take it
+        (GERMAN, "cp1252", "text/html; charset=no-such-thing", ""),
+        (GERMAN, "utf-8", "text/html; charset=utf-16", ""),
+        (GERMAN, "cp1252", "text/html; charset=rot13", '<meta charset="latin1">'),
+    ],
+)
+def test_charsets(text: str, encoding: str, type: str, head: str) -> None:
+    for page in (in_html(text, head), text):
+        if page == text and head:
+            continue
+        assert extract(page.encode(encoding), "de", type).sentences == [text]
+
+
+def test_bytes_that_are_no_characters_cost_only_themselves() -> None:
+    page = in_html("The ferry \udcff carried 412 passengers.").encode("utf-8", "surrogateescape")
+    (sentence,) = extract(page.replace(b"412", b"4\x0012")).sentences
+    assert sentence.startswith("The ferry ")
+    assert sentence.encode()  # no lone surrogate
+    assert "passengers." in sentence
+
+
+def test_rows_of_tables_are_kept() -> None:
+    table = (
+        "<table><tr><th>Year</th><th>Passengers</th></tr><tr><td colspan=2>Ostrel. Vund.</td></tr>"
+        "<tr><td rowspan=2>2021</td><td>412</td></tr><tr><td></td><td>413 </td></tr></table>"
+    )
+    story = "The ferry between Ostrel and Vund runs again. " * 3
+    page = in_html(f"{story}</p>{table}<p>{story}").encode()
+    rows = [s for s in extract(page).sentences if not s.startswith("The ferry")]
+    assert rows == ["Year | Passengers", "Ostrel. Vund.", "2021 | 412", "413"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+        b"PK\x03\x04" + b"\x00" * 50,
+        b"\x1f\x8b\x08\x00" + bytes(range(128, 256)),
+        b"GIF89a\x01\x00\x01\x00",
+        b"\xff\xd8\xff\xe0\x00\x10JFIF\x00",
+        b"<?xml version='1.0'?><rss><channel/></rss>",
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        rb"{\rtf1\ansi The ferry}",
+    ],
+)
+def test_other_types_say_so(data: bytes) -> None:
+    with pytest.raises(ClaimflowError, match="neither HTML, PDF, a transcript nor plain text"):
+        extract(data)
+
+
+def test_a_page_that_speaks_of_pdf_and_one_with_a_late_tag() -> None:
+    assert extract(in_html("A PDF begins with %PDF- and a number of its version.").encode())
+    late = f"<?xml version='1.0'?>\n<!-- {'licence ' * 400}-->\n{in_html(GERMAN)}"
+    assert extract(late.encode(), "de").sentences == [GERMAN]
+
+
+# Hostile pages
+
+STORY = "<p>The ferry between Ostrel and Vund runs again since Dr. Hale signed the permit.</p>" * 2
+HEAD = f"<!DOCTYPE html><html><body><article><h1>Ferry</h1>{STORY}"
+HOSTILE = {
+    "colspan": f"{HEAD}<table>{'<tr><td colspan=99999999>a b</td><td>c</td></tr>' * 300}</table>",
+    "rowspan": f"{HEAD}<table>{'<tr><td rowspan=99999999>a b</td><td>c</td></tr>' * 300}</table>",
+    "deep": f"{HEAD}{'<div>' * 100_000}{STORY}",
+    "deep table": f"{HEAD}{'<table><tr><td>' * 2000}{STORY}",
+    "entities": "<?xml version='1.0'?><!DOCTYPE html [<!ENTITY a 'x'>"
+    + "".join(f"<!ENTITY a{n} '&a{n - 1};&a{n - 1};'>" for n in range(1, 40))
+    + f"]>{HEAD}<p>&a39;</p>",
+    "one line": f"{HEAD}<p>{'word ' * 100_000}</p>",
+    "script": f"{HEAD}<script>{'x' * 5_000_000}</script>{STORY}",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pages_give_their_text(name: str) -> None:
+    sentences = extract(HOSTILE[name].encode()).sentences
+    assert any(s.startswith("The ferry between Ostrel") for s in sentences)
+    assert sum(map(len, sentences)) < 1_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.serverless
+def test_a_page_may_not_take_for_ever_nor_all_memory() -> None:
+    endless = f"{HEAD}<p {' '.join(f'a{n}=1' for n in range(100_000))}>x</p>".encode()
+    large = b"WEBVTT\n\n" + b"00:00.000 --> 00:01.000\n" * 1_500_000
+    with Extractor(time_limit=3.0, memory=60 * 2**20, pages=4) as extractor:
+        assert extractor.extract(HTML) == extract(HTML)
+        with pytest.raises(ClaimflowError, match="its text is not there after 3 s"):
+            extractor.extract(endless)
+        assert extractor.extract(PDF) == extract(PDF)
+        with pytest.raises(ClaimflowError, match="memory"):
+            extractor.extract(large)
+        for _ in range(4):
+            assert extractor.extract(TEXT.encode(), "en", "text/plain").sentences == SENTENCES
+        with pytest.raises(ClaimflowError, match="it is empty"):
+            extractor.extract(b"")

@@ -9,11 +9,14 @@ import pytest
 import yaml
 
 from components.cache import Cache
+from components.datasets.averitec import claim_from
 from components.datasets.dates import parse_date
+from components.errors import ClaimflowError
 from components.files import ROOT
 from components.records import Case, Claim, Document
 from components.step import Context
-from components.store.guard import ARTICLE, LATER, SITE, UNDECIDED, Guard, url_date
+from components.store.extract import extract
+from components.store.guard import ARTICLE, LATER, SITE, UNDECIDED, VERDICT, Guard, url_date
 from components.urls import same_url
 
 ARTICLE_URL = "https://web.archive.org/web/20201103001419/https://www.checkdesk.example/ostrel/"
@@ -119,6 +122,14 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
         ("https://a.example/2020/11/x", "2020-11-01"),
         ("https://a.example/2020/31/10/x", None),
         ("https://a.example/report-2019-20", None),
+        ("https://a.example/20201102-title", "2020-11-02"),
+        ("https://a.example/id/120201102", None),
+        ("https://a.example/id/20201302", None),
+        ("https://a.example/02-11-2020/x", None),  # day or month first?
+        ("https://a.example/11/2/2020/x", None),
+        ("https://archive.ph/20201130144023/https://a.example/x", "2020-11-30"),
+        ("https://archive.today/2020.11.30-144023/https://a.example/x", "2020-11-30"),
+        ("https://archive.ph/AbCdE", None),
         ("https://a.example/12020/11/02", None),
         ("https://a.example/x?date=2020-11-02", None),
         ("https://web.archive.org/web/20201130144023/https://a.example/x", "2020-11-30"),
@@ -144,3 +155,155 @@ def test_same_url() -> None:
         assert same_url(url) == form
     assert same_url("https://a.example/x?id=1") != same_url("https://a.example/x?id=2")
     assert same_url("no url") == "no url"
+
+
+# Every way in which a date comes in, of the claim and of a page
+
+BEFORE, SAME, AFTER = "2020-11-01", "2020-11-02", "2020-11-03"
+PAGE = """<!DOCTYPE html><html><head><title>Bread</title>{meta}</head><body><article><h1>Bread</h1>
+<p>{by} The bakers of Ostrelle baked a great many loaves of bread in the week before the fair.</p>
+<p>They sold all of them, and the mayor thanked the bakers for it in a letter.</p>
+</article></body></html>"""
+METAS = [
+    '<meta property="article:published_time" content="{date}T08:00:00+00:00">',
+    '<meta property="article:published_time" content="{date}">',
+    '<meta name="date" content="{date}">',
+    '<meta name="DC.date.issued" content="{date}">',
+    '<meta itemprop="datePublished" content="{date}">',
+    '<script type="application/ld+json">{{"@context": "https://schema.org", "@type": '
+    '"NewsArticle", "datePublished": "{date}T08:00:00Z", "dateModified": "2024-01-01"}}</script>',
+]
+
+
+@pytest.mark.parametrize(
+    "claim_date", ["2-11-2020", "02-11-2020", "2020-11-02", "2020-11-02T10:00"]
+)
+@pytest.mark.parametrize(
+    ("page_date", "kept"),
+    [
+        ("1-11-2020", True),
+        ("2-11-2020", True),
+        ("3-11-2020", False),
+        ("11-3-2020", True),  # 11 March, not 3 November
+        ("3-12-2020", False),  # 3 December, not 12 March
+        ("2020-11-02T23:59:59Z", True),
+        ("2020-11-03 00:00", False),
+        (None, True),
+        ("", True),
+        ("  ", True),
+    ],
+)
+def test_pitfall_1_every_form_of_claim_and_page_date(
+    ctx: Context, claim_date: str, page_date: str | None, kept: bool
+) -> None:
+    claim = claim_from({"claim": "A claim.", "claim_date": claim_date}, 0)
+    assert claim.date == datetime.date(2020, 11, 2)
+    ids, reasons = guarded(strict(), ctx, claim.date, [doc("https://a.example/x", page_date)])
+    assert bool(ids) == kept
+    assert reasons == ({} if kept else {LATER: 1})
+
+
+@pytest.mark.parametrize(
+    "text", ["11/2/2020", "2/11/2020", "31-2-2020", "Nov 2, 2020", "2020", "2-11-20"]
+)
+def test_pitfall_1_a_date_of_another_form_is_an_error_never_a_guess(text: str) -> None:
+    with pytest.raises(ClaimflowError, match="day-month-year"):
+        claim_from({"claim": "A claim.", "claim_date": text}, 0)
+    with pytest.raises(ClaimflowError, match="day-month-year"):
+        doc("https://a.example/x", text)
+
+
+@pytest.mark.parametrize("missing", [None, "", " "])
+def test_pitfall_1_a_claim_without_date_takes_none_from_others(
+    ctx: Context, missing: str | None
+) -> None:
+    claims = [
+        claim_from({"claim": "A claim.", "claim_date": date}, n)
+        for n, date in enumerate(["1-1-2019", missing, "1-1-2022"])
+    ]
+    pages = [doc("https://a.example/x", AFTER)]
+    cases = strict().run([Case(claim=claim, documents=pages) for claim in claims], ctx)
+    assert [case.dropped for case in cases] == [{LATER: 1}, {UNDECIDED: 1}, {}]
+
+
+@pytest.mark.parametrize("meta", METAS, ids=lambda meta: meta[1:35])
+def test_dates_that_pages_say(ctx: Context, meta: str) -> None:
+    for date, kept in ((BEFORE, True), (SAME, True), (AFTER, False)):
+        html = PAGE.format(meta=meta.format(date=date), by="")
+        page = extract(html.encode())
+        assert page.date == datetime.date.fromisoformat(date)
+        document = Document(id="x", url="https://a.example/x", date=page.date, sentences=["Text."])
+        ids, _ = guarded(strict(), ctx, datetime.date(2020, 11, 2), [document])
+        assert bool(ids) == kept
+
+
+def test_a_page_without_a_date_of_its_own_has_that_of_its_url_then_of_its_archive(
+    ctx: Context,
+) -> None:
+    page = extract(PAGE.format(meta="", by="").encode())
+    assert page.date is None
+    urls = {
+        "https://a.example/2020/11/03/bread": False,
+        "https://a.example/2020/11/01/bread": True,
+        "https://web.archive.org/web/20201103000000/https://a.example/bread": False,
+        "https://web.archive.org/web/20201101000000/https://a.example/bread": True,
+        "https://web.archive.org/web/20240101000000/https://a.example/2020/11/01/bread": True,
+        "https://archive.ph/20201103000000/https://a.example/bread": False,
+        "https://a.example/bread": True,
+    }
+    for url, kept in urls.items():
+        ids, _ = guarded(strict(archive_stamps=True), ctx, parse_date(SAME), [doc(url)])
+        assert bool(ids) == kept, url
+    assert strict().archive_stamps is False  # by default an archive's stamp is not the page's date
+
+
+# Pages that check the claim, wherever they stand
+
+CLAIM = "From July 2023 bakeries in Talvia may no longer sell bread on Sundays."
+
+
+def judged(ctx: Context, *sentences: str, title: str | None = None) -> bool:
+    document = Document(id="x", url="https://a.example/x", title=title, sentences=list(sentences))
+    (case,) = strict().run([Case(claim=Claim(id="0", text=CLAIM), documents=[document])], ctx)
+    assert case.dropped in ({}, {VERDICT: 1})
+    return not case.documents
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "The claim is false.",
+        "This statement is mostly false.",
+        "Verdict: Misleading",
+        "Our rating: not true.",
+        "Conclusion of our fact check: the post is simply wrong.",
+        "We rate this claim Pants on Fire.",
+        "The claim is supported.",
+    ],
+)
+def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: str) -> None:
+    assert judged(ctx, "A post says:", CLAIM, "We asked the ministry.", verdict)
+    assert judged(
+        ctx, verdict, title="Will bakeries in Talvia sell no bread on Sundays from July 2023?"
+    )
+    assert not judged(ctx, "The ministry has a new law on the opening hours of shops.", verdict)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The ordinance lets bakeries sell bread until one.",
+        "It is true that many Talvians buy bread on Sundays.",
+        "False teeth are not bread.",
+        "The verdict of the court came in May.",
+        "He rates the bread highly.",
+    ],
+)
+def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> None:
+    assert not judged(ctx, CLAIM, sentence)
+
+
+def test_claim_share_is_a_share() -> None:
+    for share in (0, 1.2):
+        with pytest.raises(ClaimflowError, match="claim_share"):
+            Guard(claim_share=share)

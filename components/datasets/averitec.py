@@ -12,6 +12,7 @@ for url2text.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,12 +76,18 @@ class _Page(Record):
     file: str | None = None
 
 
+@dataclasses.dataclass(kw_only=True)
 class Averitec(Dataset):
-    """AVeriTeC as published in 2024 and 2025. See the module for the layout."""
+    """AVeriTeC as published in 2024 and 2025. See the module for the layout.
+
+    store: another folder with the stores of the split, one file a claim.
+    """
 
     name: ClassVar = "averitec"
     published: ClassVar = "https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)"
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+
+    store: Path | None = None
 
     def read_claims(self, split: str) -> list[Claim]:
         """All claims of a split. The id is `claim_id`, else the position from 0 in the file."""
@@ -110,11 +117,11 @@ class Averitec(Dataset):
         name = f"{claim.id}.json"
         if Path(name).name != name:
             raise ClaimflowError(f"claim id {claim.id!r} can't name a knowledge store.")
+        folders = [f"knowledge_store_{self.split}", f"knowledge_store/{self.split}"]
+        if self.store is not None:
+            folders = [str(Path(self.store).absolute())]
         return self.find(
-            [
-                f"knowledge_store_{self.split}/{name}",
-                f"knowledge_store/{self.split}/{name}",
-            ],
+            [f"{folder}/{name}" for folder in folders],
             f"the knowledge store of claim {claim.id}",
         )
 
@@ -173,6 +180,7 @@ class Averitec(Dataset):
         return document
 
 
+@dataclasses.dataclass(kw_only=True)
 class Demo(Averitec):
     """The data that comes with the project: 60 claims about places and people that don't exist."""
 

@@ -1,13 +1,21 @@
-"""Raw pages to sentences: HTML and PDF, told apart by what they hold, never by their name."""
+"""Raw pages to sentences: HTML, PDF, transcripts and plain text, told apart by what they hold,
+never by their name."""
 
 from __future__ import annotations
 
 import datetime
 import io
+import itertools
 import re
+from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
 from components.records import Record
+from components.store.charset import decoded
+from components.store.transcript import is_transcript, spoken
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
 
 # Languages that NLTK's punkt_tab has rules for; others are split by the English ones.
 _PUNKT = {
@@ -31,9 +39,13 @@ _PUNKT = {
     "tr": "turkish",
 }
 _TAG = re.compile(
-    rb"(?i)<(!doctype\s+html|html|head|body|title|meta|script|article|div|p|h1|table)\b"
+    r"(?i)<(!doctype\s+html|html|head|body|title|meta|script|article|section|main|div|span|p|h\d"
+    r"|table|ul|ol|li|br|a\s+href)\b"
 )
-_SNIFFED = 1024  # bytes at the start that tell the type
+_COMMENT = re.compile(r"^\s*(?:<\?[^>]*>|<!--.*?-->|\s+)*", re.DOTALL)
+_SNIFFED = 1024  # bytes or characters at the start that tell the type
+_CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_PDF_PAGES = 2000
 
 
 class Page(Record):
@@ -44,23 +56,46 @@ class Page(Record):
     date: datetime.date | None = None
 
 
-def extract(data: bytes, lang: str | None = None) -> Page:
-    """Text of an HTML page (trafilatura) or a PDF (pypdf), as sentences of language `lang`.
+def extract(data: bytes, lang: str | None = None, type: str = "") -> Page:
+    """Text of an HTML page (trafilatura), a PDF (pypdf), a transcript (WebVTT, SubRip) or plain
+    text, as sentences of language `lang`. A row of a table is one sentence, `cell | cell`.
 
-    Raises ClaimflowError with the reason when the page is neither, or gives no text.
+    type: the header Content-Type it came with; only the charset in it counts.
+    Raises ClaimflowError with the reason when the page is none of these, or gives no text. A page
+    can be made so that this takes hours: `Extractor` sets it a limit.
     """
+    if not data.strip():
+        raise ClaimflowError("it is empty")
     start = data[:_SNIFFED]
-    tag = _TAG.search(start)
-    if b"%PDF-" in start[: tag.start() if tag else None]:
+    if b"%PDF-" in start and not _TAG.search(start.split(b"%PDF-")[0].decode("latin-1")):
         page = _pdf(data)
-    elif tag:
-        page = _html(data)
     else:
-        raise ClaimflowError("neither HTML nor PDF" if data.strip() else "it is empty")
-    page.sentences = [s for text in page.sentences for s in split_sentences(text, lang)]
+        page = _text(decoded(data, type))
+    page.sentences = [
+        sentence
+        for text in page.sentences
+        for sentence in ([_row(text)] if text.startswith("| ") else split_sentences(text, lang))
+    ]
     if not page.sentences:
         raise ClaimflowError("no text found in it")
     return page
+
+
+def _text(text: str) -> Page:
+    """A page of characters."""
+    start = text[_COMMENT.match(text).end() :][:_SNIFFED]  # type: ignore[union-attr]
+    if is_transcript(text):
+        return Page(sentences=spoken(text).splitlines())
+    if _TAG.search(start):
+        return _html(text)
+    if len(_CONTROL.findall(start)) > len(start) // 100 or start.startswith(("<", "{\\rtf")):
+        raise ClaimflowError("neither HTML, PDF, a transcript nor plain text")
+    return Page(sentences=re.split(r"\n\s*\n", text))
+
+
+def _row(text: str) -> str:
+    """A row of a table without its empty cells."""
+    return " | ".join(filter(None, (" ".join(cell.split()) for cell in text.split("|"))))
 
 
 def split_sentences(text: str, lang: str | None = None) -> list[str]:
@@ -75,14 +110,14 @@ def split_sentences(text: str, lang: str | None = None) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _html(data: bytes) -> Page:
+def _html(text: str) -> Page:
     """Main text, one block an item, with title and date of publication."""
     import trafilatura
     from trafilatura.settings import Document
 
     try:
         found = trafilatura.bare_extraction(
-            data,
+            _tree(text),
             with_metadata=True,
             include_comments=False,
             # Dates guessed from running text would let later pages pass for early ones.
@@ -100,13 +135,32 @@ def _html(data: bytes) -> Page:
     )
 
 
+def _tree(text: str) -> HtmlElement:
+    """The elements of a page, without what only blows it up.
+
+    Cells that span columns or rows are filled up by trafilatura: with colspan=99999999 each row of
+    the table has a million cells.
+    """
+    from lxml import html
+
+    # lxml refuses a text that names its encoding.
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    tree = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    for cell in tree.iter("td", "th"):
+        cell.attrib.pop("colspan", None)
+        cell.attrib.pop("rowspan", None)
+    return tree
+
+
 def _pdf(data: bytes) -> Page:
     """Text of all pages, one paragraph an item. A PDF's own dates are of the file, not the text."""
     import pypdf
 
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
-        text = "\n\n".join(page.extract_text() for page in reader.pages)
+        text = "\n\n".join(
+            page.extract_text() for page in itertools.islice(reader.pages, _PDF_PAGES)
+        )
         title = reader.metadata.title if reader.metadata else None
     except Exception as error:  # parsers raise whatever a hostile page makes them raise
         raise ClaimflowError(f"PDF can't be read: {error}") from error

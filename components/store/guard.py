@@ -9,13 +9,16 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
+from components.errors import ClaimflowError
 from components.records import Case, Claim, Document
 from components.step import Context, Step
+from components.text import terms
 from components.urls import same_url, unwrap
 
 LATER = "later than the claim"
 ARTICLE = "fact-checking article of the claim"
 SITE = "fact-checking site"
+VERDICT = "page with the claim and a verdict on it"
 UNDECIDED = "kept, though dated: the claim has no date"
 
 _MONTHS = (
@@ -35,6 +38,7 @@ _MONTHS = (
 _DAY = re.compile(
     rf"(?i)(?<!\d)((?:19|20)\d\d)([/-])(\d{{1,2}}|{'|'.join(_MONTHS)})\2(\d{{1,2}})(?!\d)"
 )
+_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?!\d)")
 _MONTH = re.compile(r"/((?:19|20)\d\d)/(\d\d)(?=/|$)")
 
 
@@ -43,17 +47,26 @@ class Guard(Step):
     """Drops pages dated after the claim, and fact-checks of it; counts them by reason in `dropped`.
 
     The date of a document is its own, else the one in its URL, else (archive_stamps) the day on
-    which web.archive.org kept it. A document without any date stays, and so does one of the day
+    which an archive kept it. A document without any date stays, and so does one of the day
     of the claim. When the claim has no date nothing is later: documents that have one are counted
     as UNDECIDED and stay.
 
     sites: fact-checking sites as `host` or `host/path`; a host stands for those below it too.
+    verdicts: also drop pages of any site that hold the claim and a verdict in English: a sentence,
+    or the title, with `claim_share` of the claim's words (stop-words aside), and a phrase such as
+    "the claim is false" or "verdict: misleading".
     """
 
     reads: ClassVar = ("claim", "documents")
     writes: ClassVar = ("documents", "dropped")
     sites: list[str] = dataclasses.field(default_factory=list)
     archive_stamps: bool = False
+    verdicts: bool = False
+    claim_share: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 0 < self.claim_share <= 1:
+            raise ClaimflowError(f"guard.claim_share is {self.claim_share}: above 0, 1 at most.")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for case in cases:
@@ -75,9 +88,37 @@ class Guard(Step):
             if checks_facts(document.url, self.sites):
                 return SITE
         date = document.date or url_date(document.url or "", self.archive_stamps)
-        if date and not claim.date:
-            return UNDECIDED
-        return LATER if date and claim.date and date > claim.date else None
+        if date and claim.date and date > claim.date:
+            return LATER
+        if self.verdicts and judges(document, claim.text, self.claim_share):
+            return VERDICT
+        return UNDECIDED if date and not claim.date else None
+
+
+_FINDING = (
+    r"(?:(?:mostly|partly|largely|completely|entirely|simply|totally|only|half)[ -])?"
+    r"(?:true|false|untrue|incorrect|inaccurate|wrong|misleading|unproven|unfounded|baseless|fake|"
+    r"supported|refuted|debunked|satire|pants on fire|out of context|missing context|"
+    r"not (?:true|correct|supported))\b"
+)
+_CLAIM = r"(?:claim|statement|assertion|post|story|rumou?r|quote|picture|photo|video)"
+_VERDICT = re.compile(
+    rf"(?i)\b(?:verdict|rating|ruling|our conclusion)\s*[:–—-]\s*(?:the {_CLAIM} is )?{_FINDING}"
+    rf"|\b(?:the|this|that|her|his|their) {_CLAIM} (?:is|was|has been|is rated) {_FINDING}"
+    rf"|\bwe (?:have )?(?:rate|rated|find|found|judge|judged) (?:this|the|that) {_CLAIM}"
+    rf"|\bfact[- ]check(?:ed)?\b.{{0,80}}\b{_FINDING}"
+)
+
+
+def judges(document: Document, claim: str, share: float) -> bool:
+    """Whether a page holds `share` of the claim's words in one place, and a verdict somewhere."""
+    texts = [document.title or "", *document.sentences]
+    if not _VERDICT.search("\n".join(texts)):
+        return False
+    wanted = set(terms([claim])[0])
+    return bool(wanted) and any(
+        len(wanted.intersection(found)) >= share * len(wanted) for found in terms(texts)
+    )
 
 
 def checks_facts(url: str, sites: Iterable[str]) -> bool:
@@ -96,12 +137,14 @@ def checks_facts(url: str, sites: Iterable[str]) -> bool:
 def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
     """The earliest day that a URL can be of, or None.
 
-    Year first: /2020/11/02, /2020/nov/02 or 2020-11-02 in its path, or /2020/11/ (the first of the
-    month); else the stamp of web.archive.org.
+    Year first: /2020/11/02, /2020/nov/02, 2020-11-02 or 20201102 in its path, or /2020/11/ (the
+    first of the month); else the stamp of an archive. Dates with the year last are not read, as
+    nothing tells their day from their month.
     """
     page, stamp = unwrap(url)
     path = re.sub(r"[?#].*", "", page)
     found = [(year, month, day) for year, _, month, day in _DAY.findall(path)]
+    found += _COMPACT.findall(path)
     found += [(year, month, "1") for year, month in _MONTH.findall(path)]
     if stamp and archive_stamps:
         found.append((stamp[:4], stamp[4:6] or "1", stamp[6:8] or "1"))

@@ -1,0 +1,97 @@
+"""Text of pages by strangers: in a process of its own, which can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import multiprocessing
+import multiprocessing.connection
+import resource
+import signal
+from types import TracebackType
+
+from components.errors import ClaimflowError
+from components.store.extract import Page, extract
+
+
+@dataclasses.dataclass(kw_only=True)
+class Extractor:
+    """`extract` with limits; use it in `with`. One page at a time.
+
+    time_limit: seconds a page. memory: bytes that the process may take for a page. pages: so many
+    are done by one process, so that what parsers leave behind does not add up.
+    """
+
+    time_limit: float = 20.0
+    memory: int = 2 * 2**30
+    pages: int = 1000
+
+    def __enter__(self) -> Extractor:
+        self._process: multiprocessing.process.BaseProcess | None = None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def extract(self, data: bytes, lang: str | None = None, type: str = "") -> Page:
+        """As `extract`. Raises ClaimflowError for a page over a limit, too."""
+        if self._process is None or self._left == 0:
+            self._begin()
+        self._left -= 1
+        try:
+            self._pipe.send((data, lang, type))
+            if not self._pipe.poll(self.time_limit):
+                raise ClaimflowError(f"its text is not there after {self.time_limit:g} s")
+            found = self._pipe.recv()
+        except (EOFError, OSError):
+            self._end()
+            raise ClaimflowError("its parser crashed, or took too much memory") from None
+        except BaseException:
+            self._end()
+            raise
+        if isinstance(found, str):
+            raise ClaimflowError(found)
+        page: Page = found
+        return page
+
+    def _begin(self) -> None:
+        self._end()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, self.memory), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._left = self.pages
+        with contextlib.suppress(EOFError):  # imports take seconds, and no page's time
+            self._pipe.recv()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+
+def _work(pipe: multiprocessing.connection.Connection, memory: int) -> None:
+    import psutil
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers it
+    with contextlib.suppress(ClaimflowError):  # where language data is missing, every page says so
+        extract(b"<html><body><p>All that a page needs is loaded now.</p></body></html>")
+    limit = psutil.Process().memory_info().vms + memory
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    pipe.send(None)
+    while True:
+        try:
+            data, lang, type = pipe.recv()
+            pipe.send(extract(data, lang, type))
+        except ClaimflowError as error:
+            pipe.send(str(error))
+        except (EOFError, MemoryError):  # the parent is gone, or learns of it by the end
+            return

@@ -1,0 +1,1 @@
+"""Search providers: a query in, addresses of pages out."""

@@ -1,0 +1,77 @@
+"""Build a knowledge store for each claim: search, fetch, read, sort out, write.
+
+    python -m flows.store                                  the demo's claims, over the demo's pages
+    python -m flows.store dataset=averitec provider=brave fetcher=web to=FOLDER
+    python -m flows.store split=train queries=averitec_2024 to=FOLDER
+    python -m flows.store provider=recorded …               again, without asking a search service
+
+Stores are in the official layout; flows.experiment reads them by
+dataset.store=FOLDER/knowledge_store_SPLIT. What is finished stays finished: start again to go on. A
+page or a query that fails costs itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.cli import entry
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from components.errors import ClaimflowError
+    from components.store.build import Built
+    from flows.log import Log
+
+
+def main(config: DictConfig) -> None:
+    """Build, print and write the report. Raises what stopped the search, after that."""
+    from prefect import flow
+
+    from flows.log import Log
+    from flows.runners import heartbeats, task_runner
+    from flows.storing import check, run
+
+    check(config)
+    stores: list[Built] = []
+    stopped: list[ClaimflowError] = []
+    with Log(config, keep=False) as log:
+
+        @flow(name="store")
+        def build_stores() -> None:
+            stores.extend(run(config, log, stopped))
+
+        with heartbeats():
+            build_stores.with_options(task_runner=task_runner(config.runner))()
+    show(config, log, stores)
+    if stopped:
+        raise stopped[0]
+
+
+def show(config: DictConfig, log: Log, stores: list[Built]) -> None:
+    """Print counts and what is missing, and write `out=`."""
+    from components.files import write_whole
+    from components.records import encode
+    from flows.record import public
+
+    whole = [store for store in stores if not store.error]
+    print(f"{len(whole)} of {log.record.counts['claims']} stores in {config.to}/")
+    for name, count in log.record.counts.items():
+        if name != "claims":
+            print(f"  {count:>7} pages {name}")
+    for store in [store for store in stores if store.error][:10]:
+        print(f"claim {store.id}: no store: {store.error}")
+    problems = [f"claim {store.id}: {text}" for store in stores for text in store.problems]
+    for text in problems[:10]:
+        print(f"no reply: {text}")
+    if len(problems) > 10:
+        print(f"no reply: {len(problems) - 10} more (out=FILE.json has all)")
+    if config.out:
+        record = public(log.record, Path(config.outputs))
+        told = {"counts": log.record.counts, "notes": log.record.notes, "stores": stores}
+        write_whole(Path(config.out), encode([record | told]) + b"\n")
+
+
+if __name__ == "__main__":
+    entry(main, "store")

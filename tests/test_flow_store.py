@@ -1,0 +1,389 @@
+"""flows.store: stores built from documents and from a web site, and used by experiments."""
+
+from __future__ import annotations
+
+import collections
+import html
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.datasets.averitec import Averitec, Demo
+from components.errors import ClaimflowError
+from components.files import ROOT
+from components.records import Claim
+from tests.conftest import Ran, command
+from tests.searching import Answer, reply, service, serving
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "data" / "demo").is_dir(), reason="needs data/demo (dvc pull)"
+)
+FREE = "[claim,named_entity,background]"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Run flows.store in this process into tmp_path/to; what `out=` holds."""
+    import hydra
+
+    from flows.cli import CONF
+    from flows.resolvers import register
+    from flows.store import main
+
+    def go(*overrides: str) -> dict[str, Any]:
+        register()
+        (tmp_path / "out.json").unlink(missing_ok=True)
+        places = [f"to={tmp_path}/to", f"cache={tmp_path}/cache", f"out={tmp_path}/out.json"]
+        quick = ["runner.workers=1"]
+        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+            config = hydra.compose("store", overrides=[*places, *quick, *overrides])
+        main(config)
+        (record,) = json.loads((tmp_path / "out.json").read_text())
+        return dict(record)
+
+    return go
+
+
+Store = Callable[..., dict[str, Any]]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def done(record: dict[str, Any]) -> dict[str, int]:
+    return {stage["name"]: stage["cases"] - stage["cached"] for stage in record["stages"]}
+
+
+def test_the_demo_over_its_own_pages(store: Store, tmp_path: Path) -> None:
+    first = store("limit=2")
+    folder = tmp_path / "to" / "knowledge_store_dev"
+    assert [path.name for path in sorted(folder.iterdir())] == ["0.json", "1.json"]
+    pages = lines(folder / "0.json")
+    for page in pages:
+        assert list(page)[:5] == ["claim_id", "type", "query", "url", "url2text"]
+        assert page["claim_id"] == 0
+        assert page["url2text"]
+    assert len({page["type"] for page in pages}) >= 3
+    claim = Demo(split="dev").claims()[0]
+    assert all(page.get("date", "") <= str(claim.date) for page in pages)
+    assert any(page["query"] == claim.text and page["type"] == "claim" for page in pages)
+    counts = first["counts"]
+    dropped = sum(count for name, count in counts.items() if name.startswith("dropped"))
+    assert counts["found"] == counts["kept"] + dropped
+    assert counts["kept"] == len(pages) + len(lines(folder / "1.json"))
+    assert {s["id"]: s["counts"]["kept"] for s in first["stores"]}["0"] == len(pages)
+
+    # Again: all is there. A store that was changed by hand is made again, and no other.
+    stamp = (folder / "0.json").stat().st_mtime_ns
+    again = store("limit=2")
+    assert done(again) == {"queries": 0, "search": 0, "stores": 0}
+    assert again["counts"] == counts
+    (folder / "1.json").write_text("{}")
+    with open(tmp_path / "to" / "built_dev.jsonl", "a") as known:
+        known.write("{torn")
+    assert done(store("limit=2"))["stores"] == 1
+    assert (folder / "0.json").stat().st_mtime_ns == stamp
+    assert lines(folder / "1.json") != [{}]
+
+    # Another seed: the same pages found by the claim, in another order.
+    store("limit=1", "seed=14", f"queries.kinds={FREE}")
+    other = lines(folder / "0.json")
+    store("limit=1", "seed=13", f"queries.kinds={FREE}")
+    same = lines(folder / "0.json")
+    assert other != same
+    assert sorted(map(str, other)) == sorted(map(str, same))
+
+
+def test_gold_is_refused_on_evaluated_splits_and_used_on_others(
+    store: Store, tmp_path: Path
+) -> None:
+    by_rules = ["queries=averitec_2024", "queries.engine=null", "limit=2"]
+    with pytest.raises(ClaimflowError, match=r"tells them the answer.*allow_gold=true"):
+        store(*by_rules)
+    assert not (tmp_path / "to").exists()
+    record = store(*by_rules, "split=train")
+    pages = lines(tmp_path / "to" / "knowledge_store_train" / "0.json")
+    claim = Demo(split="train").claims()[0]
+    gold = {page["url"] for page in pages if page["type"] == "gold"}
+    assert gold
+    assert gold <= set(claim.relevant)
+    assert all("query" not in page for page in pages if page["type"] == "gold")
+    assert len({page["type"] for page in pages}) >= 5
+    assert record["notes"] == []
+    out_loud = store(*by_rules, "allow_gold=true")
+    assert any("allow_gold=true" in note for note in out_loud["notes"])
+
+
+def test_hidden_gold_can_not_be_used(store: Store, tmp_path: Path) -> None:
+    claims = [{"claim": "Bread is sold on Sundays.", "claim_id": 7, "claim_date": "1-1-2022"}]
+    (tmp_path / "test.json").write_text(json.dumps(claims))
+    data = ["dataset=averitec", f"path={tmp_path}", "split=test", "dataset.train_split=null"]
+    with pytest.raises(ClaimflowError, match="these claims have none"):
+        store(*data, "queries=averitec_2024", "queries.engine=null", "allow_gold=true")
+    assert store(*data)["counts"]["claims"] == 1
+    assert lines(tmp_path / "to" / "knowledge_store_test" / "7.json")[0]["claim_id"] == 7
+
+
+def test_an_id_that_can_not_name_a_file_costs_itself(store: Store, tmp_path: Path) -> None:
+    claims = [{"claim": f"Bread is sold {n}.", "claim_id": n} for n in ("../../a", "b")]
+    (tmp_path / "own.json").write_text(json.dumps(claims))
+    record = store("dataset=averitec", f"path={tmp_path}", "split=own", "dataset.train_split=null")
+    assert [s["error"] for s in record["stores"]] == ["its id can't name a file", None]
+    assert any("2 claims have no date" in note for note in record["notes"])
+    assert lines(tmp_path / "to" / "knowledge_store_own" / "b.json")[0]["claim_id"] == "b"
+
+
+def test_what_a_provider_can_not_answer_costs_itself_and_is_asked_again(
+    store: Store, tmp_path: Path
+) -> None:
+    recorded = ["provider=recorded", f"provider.file={tmp_path}/r.jsonl", "limit=2"]
+    claims = Demo(split="dev").claims()[:2]
+    urls = [{"url": page} for page in claims[0].relevant]
+    known = [{"shape": "results", "query": claims[0].text, "body": urls}]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, known)))
+    with pytest.raises(ClaimflowError, match="fetcher=web"):
+        store(*recorded)
+    nowhere = ["fetcher=web", "fetcher.timeout=2", "fetcher.robots=false"]
+    record = store(*recorded, *nowhere, f"queries.kinds={FREE}")
+    first, second = record["stores"]
+    assert first["error"] == f"none of {len(urls)} pages found is left"  # .example is nowhere
+    assert first["counts"]["kept"] == 0
+    assert all("no reply to" in problem for problem in second["problems"])
+    assert second["error"] == "none of 0 pages found is left"
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[str, collections.Counter[str], dict[str, Answer]]]:
+    """The demo's pages as a web site of this machine; (address, requests by path, bad pages)."""
+    asked: collections.Counter[str] = collections.Counter()
+    bad: dict[str, Answer] = {}
+    pages = {}
+    for split in ("train", "dev"):
+        dataset = Demo(split=split)
+        for claim in dataset.claims():
+            for page in dataset.read_documents(claim):
+                if page.url and page.sentences:
+                    pages.setdefault(moved("", page.url), page)
+
+    def answer(path: str, params: dict[str, str], headers: dict[str, str]) -> Answer:
+        asked[path] += 1
+        if path in bad:
+            return bad[path]
+        if path not in pages:
+            return reply(404, b"nothing here")
+        page = pages[path]
+        title = html.escape(page.title or "A page")
+        meta = (
+            f'<meta property="article:published_time" content="{page.date}">' if page.date else ""
+        )
+        text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in page.sentences)
+        body = (
+            f"<!DOCTYPE html><html><head><meta charset=utf-8><title>{title}</title>{meta}</head>"
+            f"<body><article><h1>{title}</h1>{text}</article></body></html>"
+        )
+        return reply(200, body.encode(), Content_Type="text/html; charset=utf-8")
+
+    with serving(answer) as address:
+        yield address, asked, bad
+
+
+def moved(address: str, url: str) -> str:
+    """The place of a demo page on the site."""
+    return f"{address}/{re.sub(r'[^a-z0-9./-]', '-', url.removeprefix('https://').lower())}"
+
+
+def claims_of_site(address: str, folder: Path) -> list[Claim]:
+    """A data set of the demo's training claims and two of its claims, whose URLs are the site's."""
+    demo = ROOT / "data" / "demo"
+    claims = json.loads((demo / "dev.json").read_text())[:2]
+    for claim in claims:
+        claim["fact_checking_article"] = moved(address, claim["fact_checking_article"])
+        for question in claim["questions"]:
+            for answer in question["answers"]:
+                if (answer["source_url"] or "").startswith("https"):
+                    answer["source_url"] = moved(address, answer["source_url"])
+    folder.mkdir()
+    (folder / "dev.json").write_text(json.dumps(claims))
+    (folder / "train.json").symlink_to(demo / "train.json")
+    # What the search engine has indexed of the site.
+    stores = folder / "index"
+    stores.mkdir()
+    for n in (0, 1):
+        documents = Demo(split="dev").read_documents(Demo(split="dev").claims()[n])
+        indexed = [
+            {"url": moved(address, d.url), "title": d.title, "url2text": d.sentences}
+            for d in documents
+            if d.url
+        ]
+        (stores / f"{n}.json").write_text("\n".join(map(json.dumps, indexed)))
+    return Averitec(path=folder, split="dev").claims()
+
+
+def test_a_site_searched_fetched_and_used_by_an_experiment(
+    store: Store,
+    site: tuple[str, collections.Counter[str], dict[str, Answer]],
+    tmp_path: Path,
+    experiment: Callable[..., Ran],
+) -> None:
+    address, asked, bad = site
+    data = tmp_path / "data"
+    claims = claims_of_site(address, data)
+    host = address.removeprefix("http://")
+    settings = [
+        "dataset=averitec",
+        f"path={data}",
+        f"provider.documents={data}/index",
+        "fetcher=web",
+        "fetcher.per_host=4",
+    ]
+    gold = claims[0].relevant[0].removeprefix(address)
+    bad[gold] = reply(500, b"oops")
+
+    # Loopback addresses are refused unless config allows the host.
+    refused = store(*settings)
+    assert refused["counts"]["kept"] == 0
+    assert not asked
+
+    allow = f"fetcher.allow=['{host}']"
+    first = store(*settings, allow)
+    assert set(asked.values()) == {1}  # each page once, of two claims
+    counts = first["counts"]
+    unread = counts["unread: answered 500 Internal Server Error"]
+    assert unread >= 1
+    assert counts["dropped: later than the claim"] >= 2
+    assert counts["kept"] >= 10
+    folder = tmp_path / "to" / "knowledge_store_dev"
+    for claim in claims:
+        pages = {page["url"]: page for page in lines(folder / f"{claim.id}.json")}
+        assert claim.fact_check_url not in pages
+        assert all(page.get("date", "") <= str(claim.date) for page in pages.values())
+        assert set(claim.relevant) - {address + gold} <= pages.keys()
+        assert address + gold not in pages
+
+    # Nothing is asked for twice; what failed is, when it is wanted.
+    again = store(*settings, allow)
+    assert done(again)["stores"] == 0
+    assert set(asked.values()) == {1}
+    bad.clear()
+    mended = store(*settings, allow, "fetcher.retry_failed=true")
+    assert mended["counts"]["kept"] == counts["kept"] + unread
+    assert asked[gold] == 2
+
+    # The stores are a knowledge store like any other.
+    ran = experiment(
+        "dataset=averitec",
+        f"path={data}",
+        f"dataset.store={tmp_path}/to/knowledge_store_dev",
+        "questioner=rules",
+        "retriever=bm25s",
+        "verdict=majority",
+        "scorer=retrieval",
+        "primary=ndcg_at_10",
+        "shown=[ndcg_at_10]",
+    )
+    assert ran.record.status == "finished"
+    assert ran.record.measures["ndcg_at_10"].value > 0.2
+    urls = {e["url"] for line in lines(ran.folder / "predictions.jsonl") for e in line["evidence"]}
+    assert urls
+    assert all(url.startswith(address) for url in urls)
+
+
+def test_a_quota_ends_a_run_and_the_next_goes_on(store: Store, tmp_path: Path) -> None:
+    pages: list[tuple[str, str, str | None]] = [
+        (page["url"], page.get("title", ""), page.get("date"))
+        for n in (0, 1, 2)
+        for page in lines(ROOT / "data" / "demo" / "knowledge_store" / "dev" / f"{n}.json")
+    ]
+    with service("searxng", pages) as served, serving(_any_page) as site:
+        host = site.removeprefix("http://")
+        served.pages = [(f"{site}/{n}", title, date) for n, (_, title, date) in enumerate(pages)]
+        web = ["provider=searxng", f"provider.url={served.url}", "provider.per_second=1000"]
+        settings = [
+            "provider.n=5",
+            "fetcher=web",
+            f"fetcher.allow=['{host}']",
+            "limit=3",
+            f"queries.kinds={FREE}",
+            "parallel=1",
+        ]
+        with pytest.raises(ClaimflowError, match="quota=9 requests are made"):
+            store(*web, *settings, "provider.quota=9")
+        (record,) = json.loads((tmp_path / "out.json").read_text())
+        assert 0 < len(record["stores"]) < 3  # whole ones
+        assert len(served.asked) == 9
+        record = store(*web, *settings)
+        assert len(record["stores"]) == 3
+        texts = [params["q"] for params, _ in served.asked]
+        assert len(texts) == len(set(texts))  # nothing was asked twice
+
+        # All of it again, elsewhere, from the kept replies and pages alone.
+        count = len(served.asked)
+        before = (tmp_path / "to" / "knowledge_store_dev" / "0.json").read_bytes()
+        (tmp_path / "to" / "knowledge_store_dev" / "0.json").unlink()
+        again = store("provider=recorded", *settings)
+        assert again["counts"]["kept"] == record["counts"]["kept"]
+        assert (tmp_path / "to" / "knowledge_store_dev" / "0.json").read_bytes() == before
+        assert len(served.asked) == count
+
+
+def _any_page(path: str, params: dict[str, str], headers: dict[str, str]) -> Answer:
+    if path == "/robots.txt":
+        return reply(404, b"")
+    rng = random.Random(path)
+    text = " ".join(f"The word {rng.randrange(10**9)} is {rng.random()} long." for _ in range(20))
+    body = f"<!DOCTYPE html><html><body><article><p>{text}</p></article></body></html>"
+    return reply(200, body.encode(), Content_Type="text/html")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["provider=google"], "fetcher=web"),
+        (["provider=google", "fetcher=web"], "environment variable GOOGLE_API_KEY"),
+        (["provider=brave", "fetcher=web"], "environment variable BRAVE_API_KEY"),
+        (["provider=recorded", "fetcher=web"], "no such file"),
+        (["provider.documents=none"], "no such thing"),
+        (["provider.n=0"], "n is 0"),
+        (["queries.kinds=[backgrund]"], "Did you mean 'background'"),
+        (["duplicates.threshold=2"], "threshold=2"),
+        (["guard.claim_share=0"], "claim_share"),
+        (["parallel=0"], "parallel=0: give a whole number"),
+        (["split=tain"], "Did you mean 'train'"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    message: str,
+) -> None:
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    monkeypatch.delenv("BRAVE_API_KEY", raising=False)
+    with pytest.raises(ClaimflowError, match=message):
+        store(*words)
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.slow
+def test_the_command_line() -> None:
+    page = command("flows.store", "--help").stdout
+    for text in ("averitec_2024", "provider", "google", "dataset.store=FOLDER", "allow_gold"):
+        assert text in page
+    for word, message in (
+        ("provider=bing", "error: No choice 'bing' in group provider."),
+        (
+            "dataset=scifact",
+            "error: A choice sets the group 'guard', which this flow does not take",
+        ),
+    ):
+        ended = command("flows.store", word)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(message)
+        assert len(ended.stderr.splitlines()) == 1
