@@ -363,3 +363,25 @@ def test_mistakes(words: list[str], message: str) -> None:
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_example_of_the_docs(files: Files, tmp_path: Path) -> None:
+    """docs/fetching.md, with this machine for example.org."""
+    text = (ROOT / "docs" / "fetching.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"(?ms)^```python\n(.*?)^```", text)
+    code = code.replace("https://example.org", files.site.url)
+    code = code.replace('Path("pages")', f'Path("pages"), allow=["{files.site.host}"]')
+    (tmp_path / "example.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"{files.site.url}/a None None 5",
+        f"{files.site.url}/b None None 5",
+    ]
