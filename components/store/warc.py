@@ -64,6 +64,7 @@ class Archive:
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self._held = filelock.FileLock(folder / ".lock", blocking=False)
+        self.open = False
 
     def __enter__(self) -> Archive:
         try:
@@ -86,6 +87,7 @@ class Archive:
                 writer = _writer(self._pages)
                 info = {"software": "claimflow", "format": "WARC File Format 1.1"}
                 writer.write_record(writer.create_warcinfo_record(self.file.name, info))
+        self.open = True
         return self
 
     def __exit__(
@@ -94,6 +96,7 @@ class Archive:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.open = False
         for file in (self._pages, self._index, self._reader):
             file.close()
         self._held.release()
@@ -200,6 +203,7 @@ class Archive:
 
     def _recover(self) -> None:
         """Read the index, and let both files end with the last whole record."""
+        self._lines.clear()
         size = self.file.stat().st_size if self.file.exists() else 0
         end = good = 0
         if self.index.exists():
