@@ -146,6 +146,14 @@ class Fetcher:
             raise ClaimflowError(f"No page was kept of {fetched.url}: {fetched.error}.")
         return self.archive.body(fetched.final_url, fetched.at, self.size_limit)
 
+    def take(self, path: Path) -> int:
+        """Take over the pages of a WARC file, which are then not asked for; the number of new ones.
+
+        Raises ClaimflowError where the file can't be read; what came before stays.
+        """
+        with contextlib.nullcontext() if self.archive.open else self:
+            return self.archive.take(path, self.size_limit)
+
     def fetch(self, urls: Iterable[str]) -> Iterator[Fetched]:
         """What came of each of the URLs, in the order in which they are done; repeated ones give
         one result. What the archive has is not asked for again.
