@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import gzip
 import http.server
-import itertools
 import os
 import signal
 import subprocess
@@ -501,13 +500,12 @@ def test_a_pause_between_two_starts(site: Site, tmp_path: Path) -> None:
     with fetcher(tmp_path, site, pause=0.05) as fetch:
         assert len(list(fetch.fetch(f"{site.url}/p?{n}" for n in range(5)))) == 5
     assert len(times) == 5
+    assert times[-1] - times[0] > 0.7
     with fetcher(tmp_path, site, pause=0.05) as fetch:
         for _ in fetch.fetch(f"{site.url}/p?{n}" for n in range(5, 9)):
             break
         time.sleep(0.5)
         assert len(times) <= 7  # the timers of what was left start nothing
-    gaps = [b - a for a, b in itertools.pairwise(times)]
-    assert min(gaps) > 0.15
 
 
 ROBOTS = b"""User-agent: *
