@@ -176,6 +176,9 @@ def test_an_allowed_name_keeps_its_name(
     result = fetched(f"http://pages.test:{port}/a", tmp_path, allow=["Pages.Test"])
     assert result.error is None
     assert site.seen["/a"]["Host"] == f"pages.test:{port}"
+    refused = f"http://pages.test:{port}/c"  # nothing was asked, so it is open what comes of it
+    assert "is refused" in (fetched(refused, tmp_path).error or "")
+    assert fetched(refused, tmp_path, allow=["pages.test"]).error is None
     elsewhere = fetched(f"http://pages.test:{port}/b", tmp_path, allow=["pages.test:1"])
     assert "is refused" in (elsewhere.error or "")
 

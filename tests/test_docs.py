@@ -42,7 +42,7 @@ FILLED = {
     "gold=dev.json": f"gold={DATA / 'averitec' / 'dev.json'}",
 }
 LONG = re.compile(
-    r"run=ID|retriever=overlap|experiment \+sweep=retrievers|dataset=scifact \+sweep|flows\.dashboard|http://"
+    r"run=ID|retriever=overlap|experiment \+sweep=retrievers|dataset=scifact \+sweep|flows\.dashboard|http://|base=MIRROR"
 )  # tested elsewhere
 
 

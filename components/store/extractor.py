@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import multiprocessing
-import multiprocessing.connection
+import os
 import resource
 import signal
+import socket
+import subprocess
+import sys
+from multiprocessing.connection import Connection
 from types import TracebackType
 
 from components.errors import ClaimflowError
+from components.files import ROOT
 from components.store.extract import Page, extract
 
 
@@ -27,7 +31,7 @@ class Extractor:
     pages: int = 1000
 
     def __enter__(self) -> Extractor:
-        self._process: multiprocessing.process.BaseProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         return self
 
     def __exit__(
@@ -61,11 +65,16 @@ class Extractor:
 
     def _begin(self) -> None:
         self._end()
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, self.memory), daemon=True)
-        self._process.start()
-        theirs.close()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # Not by multiprocessing, which imports the caller's script a second time.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __spec__.name, str(theirs.fileno()), str(self.memory)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+            )
+        self._pipe = Connection(ours.detach())
         self._left = self.pages
         with contextlib.suppress(EOFError):  # imports take seconds, and no page's time
             self._pipe.recv()
@@ -73,12 +82,12 @@ class Extractor:
     def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.join()
+            self._process.wait()
             self._pipe.close()
             self._process = None
 
 
-def _work(pipe: multiprocessing.connection.Connection, memory: int) -> None:
+def _work(pipe: Connection, memory: int) -> None:
     import psutil
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers it
@@ -95,3 +104,7 @@ def _work(pipe: multiprocessing.connection.Connection, memory: int) -> None:
             pipe.send(str(error))
         except (EOFError, MemoryError):  # the parent is gone, or learns of it by the end
             return
+
+
+if __name__ == "__main__":
+    _work(Connection(int(sys.argv[1])), int(sys.argv[2]))

@@ -83,9 +83,10 @@ class _Host:
     queued: bool = False
 
 
-@dataclasses.dataclass(kw_only=True)
+@dataclasses.dataclass
 class Fetcher:
-    """Fetches pages into `folder`; use it in `with`.
+    """Fetches pages into `folder`, which one process at a time may do. In `with` the folder stays
+    open; else each call of `fetch` opens it, and reads its index.
 
     at_once: requests under way, in all. per_host: of them to one origin. pause: seconds between
     the starts of two requests to one origin; a Crawl-delay in its robots.txt can make them more, up
@@ -100,6 +101,7 @@ class Fetcher:
     """
 
     folder: Path
+    _: dataclasses.KW_ONLY
     at_once: int = 32
     per_host: int = 10
     pause: float = 0.0
@@ -144,6 +146,14 @@ class Fetcher:
             raise ClaimflowError(f"No page was kept of {fetched.url}: {fetched.error}.")
         return self.archive.body(fetched.final_url, fetched.at, self.size_limit)
 
+    def take(self, path: Path) -> int:
+        """Take over the pages of a WARC file, which are then not asked for; the number of new ones.
+
+        Raises ClaimflowError where the file can't be read; what came before stays.
+        """
+        with contextlib.nullcontext() if self.archive.open else self:
+            return self.archive.take(path, self.size_limit)
+
     def fetch(self, urls: Iterable[str]) -> Iterator[Fetched]:
         """What came of each of the URLs, in the order in which they are done; repeated ones give
         one result. What the archive has is not asked for again.
@@ -152,6 +162,10 @@ class Fetcher:
         """
         from tqdm import tqdm
 
+        if not self.archive.open:
+            with self:
+                yield from self.fetch(urls)
+            return
         asked = list(dict.fromkeys(urls))
         results: queue.SimpleQueue[Fetched | BaseException | None] = queue.SimpleQueue()
         run = _Run(self, self._allow, self._began, asked, results)
@@ -201,6 +215,7 @@ class _Run:
         self.hosts: dict[str, _Host] = {}
         self.free: collections.deque[str] = collections.deque()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.open = True  # whether requests may start
         self.failure: BaseException | None = None
         self.started = threading.Event()
 
@@ -261,6 +276,7 @@ class _Run:
                 raise self.failure
 
     async def _cancel(self) -> None:
+        self.open = False
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -288,7 +304,7 @@ class _Run:
             if not _leads_on(reply):
                 self._done(chain, url, reply)
                 return
-            target = urllib.parse.urljoin(url, reply.location)
+            target = _target(reply)
 
     def _known(self, url: str) -> Reply | None:
         """What the archive has of a URL, unless it is to be asked for again."""
@@ -336,7 +352,7 @@ class _Run:
 
     def _start(self) -> None:
         """Start what may be started now."""
-        while self.free and len(self.tasks) < self.settings.at_once and not self.failure:
+        while self.open and self.free and len(self.tasks) < self.settings.at_once:
             origin = self.free.popleft()
             host = self.hosts[origin]
             if host.next_start > self.loop.time():
@@ -363,7 +379,7 @@ class _Run:
         if task.cancelled():
             return
         if error := task.exception():
-            self.failure = self.failure or error
+            self.failure, self.open = self.failure or error, False
             self.finished.set()
             return
         host = self.hosts[origin]
@@ -382,7 +398,7 @@ class _Run:
             reply = await self._get(url)
         for chain in self.waiting.pop(url):
             if _leads_on(reply):
-                self._follow(chain, urllib.parse.urljoin(url, reply.location))
+                self._follow(chain, _target(reply))
             else:
                 self._done(chain, url, reply)
 
@@ -399,7 +415,7 @@ class _Run:
             if not _leads_on(found):
                 break
             with contextlib.suppress(ClaimflowError):
-                url = page_url(urllib.parse.urljoin(url, found.location))
+                url = page_url(_target(found))
         problem = _problem(found)
         if found.error or found.status is None or found.status == 429 or found.status >= 500:
             host.rules = f"its robots.txt can't be read: {problem}"
@@ -472,8 +488,17 @@ def _leads_on(reply: Reply) -> bool:
     return reply.status in _REDIRECTS and bool(reply.location) and not reply.error
 
 
+def _target(reply: Reply) -> str:
+    """Where a redirect leads, in whatever form."""
+    location = reply.location or ""
+    try:
+        return urllib.parse.urljoin(reply.url, location)
+    except ValueError:  # no URL, which is said when it is asked for
+        return location
+
+
 def _problem(reply: Reply) -> str | None:
-    """Why a reply is no page."""
+    """Why a reply is no page; None when it is one."""
     if reply.error or reply.status is None:
         return reply.error
     if 200 <= reply.status < 300:

@@ -64,6 +64,7 @@ class Archive:
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self._held = filelock.FileLock(folder / ".lock", blocking=False)
+        self.open = False
 
     def __enter__(self) -> Archive:
         try:
@@ -86,6 +87,7 @@ class Archive:
                 writer = _writer(self._pages)
                 info = {"software": "claimflow", "format": "WARC File Format 1.1"}
                 writer.write_record(writer.create_warcinfo_record(self.file.name, info))
+        self.open = True
         return self
 
     def __exit__(
@@ -94,6 +96,7 @@ class Archive:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.open = False
         for file in (self._pages, self._index, self._reader):
             file.close()
         self._held.release()
@@ -145,9 +148,9 @@ class Archive:
             data = record.raw_stream.read()
             return unpacked(data, record.http_headers.get_header("Content-Encoding") or "", limit)
 
-    def take(self, path: Path) -> int:
-        """Keep the pages of another WARC file (gzip or plain), as if they had been fetched; the
-        number of new ones. Of one URL the first stays.
+    def take(self, path: Path, limit: int) -> int:
+        """Keep the pages of another WARC file (gzip or plain) that have at most `limit` bytes, as
+        if they had been fetched; the number of new ones. Of one URL the first stays.
 
         Raises ClaimflowError where the file can't be read; what came before stays.
         """
@@ -158,6 +161,8 @@ class Archive:
             with open(path, "rb") as file:
                 for record in _records(file):
                     if record.rec_type != "response" or not record.http_headers:
+                        continue
+                    if int(record.rec_headers.get_header("Content-Length") or 0) > limit:
                         continue
                     try:
                         reply = _reply(record)
@@ -200,6 +205,7 @@ class Archive:
 
     def _recover(self) -> None:
         """Read the index, and let both files end with the last whole record."""
+        self._lines.clear()
         size = self.file.stat().st_size if self.file.exists() else 0
         end = good = 0
         if self.index.exists():
@@ -269,11 +275,11 @@ def _write(file: BinaryIO, reply: Reply, headers: Iterable[tuple[str, str]], bod
 
 def _reply(record: Any) -> Reply:
     """What the index says of a `response` record."""
-    date = record.rec_headers.get_header("WARC-Date")
+    date = datetime.datetime.fromisoformat(record.rec_headers.get_header("WARC-Date"))
     headers = record.http_headers
     return Reply(
         url=record.rec_headers.get_header("WARC-Target-URI"),
-        fetched=datetime.datetime.fromisoformat(date),
+        fetched=date if date.tzinfo else date.replace(tzinfo=datetime.UTC),
         status=int(headers.get_statuscode()),
         type=headers.get_header("Content-Type") or "",
         location=headers.get_header("Location"),
