@@ -65,6 +65,10 @@ class Dataset:
         """The files that the documents for `claim` come from; equal lists share one corpus."""
         raise NotImplementedError
 
+    def versions(self, claim: Claim) -> list[str]:
+        """Digests of what the documents for `claim` come from: they are read once for each list."""
+        return [file_digest(path) for path in self.sources(claim)]
+
     def read_documents(self, claim: Claim) -> list[Document]:
         """The documents that evidence for `claim` is sought in."""
         raise NotImplementedError
@@ -170,8 +174,7 @@ def case_refs(dataset: Dataset, claims: list[Claim], cache: Cache) -> list[CaseR
         fields = {"claim": cache.put(encode(claim))}
         error = None
         try:
-            sources = dataset.sources(claim)
-            key = key_of("documents", code, dataset.on_error, [file_digest(p) for p in sources])
+            key = key_of("documents", code, dataset.on_error, dataset.versions(claim))
             if key not in known:
                 action = cache.lookup(key)
                 if action is None:
