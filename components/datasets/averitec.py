@@ -148,7 +148,6 @@ class Averitec(Dataset):
         return sorted(p for p in folder.rglob("*") if p.is_file())
 
     def _lines(self, packed: Packed, claim: Claim) -> Iterator[tuple[int, _Page]]:
-        """What `records` gives of a store that is not packed."""
         for line in packed.lines(claim.id):
             try:
                 yield line.number, line.read(_Page)
@@ -161,9 +160,10 @@ class Averitec(Dataset):
         why stands in `bad`."""
         packed = self._packed()
         store = packed.official(claim.id) if packed else self._store(claim)
+        lines = self._lines(packed, claim) if packed else None
         documents: list[Document] = []
         ids: set[str] = set()
-        for line, page in self._lines(packed, claim) if packed else self.records(store, _Page):
+        for line, page in self.records(store, _Page, lines):
             try:
                 document = self._document(page, claim, store, line)
             except ClaimflowError as error:

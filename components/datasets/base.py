@@ -96,10 +96,13 @@ class Dataset:
             "holds all data sets."
         )
 
-    def records(self, path: Path, type: Any) -> Iterator[tuple[int, Any]]:
-        """(line number, record) of a file, which must hold one at least."""
+    def records(
+        self, path: Path, type: Any, lines: Iterator[tuple[int, Any]] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """(line number, record) of a file, which must hold one at least; lines: where they come
+        from, if not from `path` itself."""
         known, empty = len(self.bad), True
-        for number, record in read_lines(path, type, self.on_error, self.bad):
+        for number, record in lines or read_lines(path, type, self.on_error, self.bad):
             empty = False
             yield number, record
         if empty:

@@ -47,7 +47,7 @@ class Packer:
     when it is packed, was packed before, or turned out bad.
 
     part: bytes of official files that go into one file of documents; a kill can cost as much work.
-    bad: files that can't be packed, with line and reason; they cost themselves alone.
+    kept: how many files were packed before. bad: files that can't be packed, with line and reason.
     Raises ClaimflowError where `path` has no files or two of one claim, where `to` holds something
     else or another state of a file, and while another process packs into it.
     """
@@ -55,6 +55,7 @@ class Packer:
     def __init__(self, path: Path, to: Path, part: int = 2**28) -> None:
         self.to = to
         self.limit = part
+        self.kept = 0
         self.bad: list[BadLine] = []
         self.sources = find(path, self.bad)
         if to.is_dir() and not open_packed(to) and any(p.name != ".lock" for p in to.iterdir()):
@@ -103,6 +104,7 @@ class Packer:
                     f"{source.name} changed: pack into a new folder."
                 )
             else:
+                self.kept += 1
                 yield source
         number = max((e.part for e in entries.values()), default=-1) + 1
         while todo:
