@@ -219,10 +219,10 @@ def test_pitfall_4_a_bad_file_costs_itself_alone(tmp_path: Path) -> None:
     with pytest.raises(ClaimflowError, match=r"has no claim 2\. It has 2 claims"):
         store.batches("2")
     # Mended, it joins the others; they stay.
-    before = (tmp_path / "packed" / "documents" / "00000.arrow").stat()
+    before = (tmp_path / "packed" / "documents" / "00000.arrow").stat().st_mtime_ns
     packer, store = packed(tmp_path, {"2.json": good + b"\n" + good})
     assert (packer.kept, len(packer.bad), list(store.claims)) == (2, 7, ["0", "2", "9"])
-    assert (tmp_path / "packed" / "documents" / "00000.arrow").stat() == before
+    assert (tmp_path / "packed" / "documents" / "00000.arrow").stat().st_mtime_ns == before
 
 
 def zipped(path: Path, files: dict[str, bytes]) -> Path:
@@ -308,7 +308,7 @@ def test_kill_and_start_again(tmp_path: Path) -> None:
     process.wait()
     begun = Packed(to)
     assert 2 <= len(begun.claims) < 150
-    first = (to / "documents" / "00000.arrow").stat()
+    first = (to / "documents" / "00000.arrow").stat().st_mtime_ns
     # What a kill at a worse moment leaves: a file that nothing names, and one half-written.
     (to / "documents" / "00098.arrow").write_bytes(b"ARROW1")
     (to / "documents" / ".00099.arrow.part").write_bytes(b"ARROW1")
@@ -317,9 +317,30 @@ def test_kill_and_start_again(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "out.json").read_bytes())["kept"] == len(begun.claims)
     assert written(Packed(to)) == files
-    assert (to / "documents" / "00000.arrow").stat() == first
+    assert (to / "documents" / "00000.arrow").stat().st_mtime_ns == first
     named = {Path(Packed(to).part(claim)).name for claim in Packed(to).claims}
     assert {path.name for path in (to / "documents").iterdir()} == named
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("may not mount")
+    try:
+        (tmp_path / "official").mkdir()
+        for n in range(9):
+            data = json.dumps(PAGE | {"url2text": ["A sentence."] * 20_000})
+            (tmp_path / "official" / f"{n}.json").write_text(data)
+        with pytest.raises(ClaimflowError, match=r"No space left to write .*\.arrow"):
+            list(Packer(tmp_path / "official", disk / "packed", part=1))
+        store = Packed(disk / "packed")
+        assert 1 <= len(store.claims) < 9
+        assert len(list((disk / "packed" / "documents").iterdir())) == len(store.claims)
+        assert set(written(store).values()) == {data.encode()}
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)  # the store stays mapped
 
 
 def test_a_torn_file_of_documents_is_packed_again(tmp_path: Path) -> None:

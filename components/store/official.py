@@ -20,7 +20,7 @@ from components.errors import ClaimflowError
 from components.records import BadLine
 from components.store.packed import open_packed
 
-LARGE = 2**27  # bytes of the longest line, or list, that is taken: they are held in memory
+LARGE = 2**26  # bytes of the longest line, or list, that is taken: they are held in memory
 SUFFIXES = (".json", ".jsonl")
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 

@@ -7,6 +7,7 @@ by the next one, which goes on from there.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -205,7 +206,8 @@ class _Part:
 
     def close(self) -> None:
         """Remove what was not kept."""
-        self.file.close()
+        with contextlib.suppress(OSError):  # a full disk, when the rest is written
+            self.file.close()
         self.aside.unlink(missing_ok=True)
 
 
