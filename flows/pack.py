@@ -31,7 +31,7 @@ def main(config: Any) -> None:
         raise ClaimflowError(f"part={config.part} is none: give whole MiB, 1 or more.")
     reset_peak()
     start = time.perf_counter()
-    result = pack(config) if config.path else unpack(config)
+    result = pack(config) if config.path else write_back(config)
     result |= {"seconds": round(time.perf_counter() - start, 3), "peak_mb": peak_mb()}
     for problem in result["bad"]:
         print(f"bad file: {problem}")
@@ -60,7 +60,7 @@ def pack(config: Any) -> dict[str, Any]:
     return counts(Packed(Path(config.to))) | {"kept": packer.kept, "bad": packer.bad}
 
 
-def unpack(config: Any) -> dict[str, Any]:
+def write_back(config: Any) -> dict[str, Any]:
     """Write back; what `out=` holds, times left out."""
     from components.errors import ClaimflowError
     from components.store.packed import open_packed, unpack

@@ -175,15 +175,21 @@ class Packed:
         entry, path = self._entry(claim), self.part(claim)
         try:
             reader = _mapped(path, _state(path))
-            return [reader.get_batch(entry.first + i) for i in range(entry.batches)]
+            batches = [reader.get_batch(entry.first + i) for i in range(entry.batches)]
+            for batch in batches:
+                batch.validate()
         except (OSError, ArrowInvalid) as error:
             raise self.damaged(path, error) from error
+        return batches
 
     def lines(self, claim: str) -> Iterator[Line]:
         """The official file of a claim, line by line."""
         forms = [Form(*json.loads(form)) for form in self._entry(claim).forms]
         for batch in self.batches(claim):
-            columns = batch.to_pydict()
+            try:
+                columns = batch.to_pydict()
+            except UnicodeDecodeError as error:
+                raise self.damaged(self.part(claim), error) from error
             own = zip(*(columns[key] for key in ("line", "form", "extra", "raw")), strict=True)
             for i, (number, at, text, raw) in enumerate(own):
                 if at is None:
