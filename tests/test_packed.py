@@ -25,7 +25,7 @@ from components.datasets.averitec import Averitec
 from components.datasets.base import case_refs
 from components.errors import ClaimflowError
 from components.files import ROOT
-from components.records import Claim, encode
+from components.records import Claim, encode, read_lines
 from components.store import official, pack
 from components.store.pack import Packer
 from components.store.packed import Packed, open_packed, unpack
@@ -117,19 +117,39 @@ def test_any_records_are_given_back(records: Any, indent: int | None, ascii: boo
 
 
 junk = st.binary(max_size=30) | st.sampled_from(
-    [LINE.encode(), b"[", b"]", b",", b"\n", b"\r\n", b"{}", b"\xef\xbb\xbf", b'{"url": "\xff"}']
+    [
+        LINE.encode(),
+        b"[" + LINE.encode(),
+        b", " + LINE.encode(),
+        b", ]",
+        b"[",
+        b"]",
+        b",",
+        b"\n",
+        b"\r\n",
+        b"{}",
+        b"\xef\xbb\xbf",
+        b'{"url": "\xff"}',
+    ]
 )
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(junk, max_size=8).map(b"".join))
 @example(b"[" + LINE.encode() + b"] x")
+@example(b"[" + LINE.encode() + b", ]x")
+@example(b"[" + LINE.encode() + b",\x0c" + LINE.encode() + b"]\xc2\xa0")
+@example(b"\n\x0c\n" + LINE.encode() + b"\r\r\n" + LINE.encode())
 def test_any_file_is_given_back_or_named_as_bad(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         packer, store = packed(Path(folder), {"0.json": data, "1.json": LINE.encode()})
         good = {"1.json": LINE.encode()}
         assert written(store) == (good if packer.bad else good | {"0.json": data})
         assert {problem.file for problem in packer.bad} <= {f"{folder}/official/0.json"}
+        if "0" in store.claims:
+            official = list(read_lines(Path(folder, "official", "0.json"), dict[str, Any]))
+            found = [(line.number, line.read(dict[str, Any])) for line in store.lines("0")]
+            assert encode(found) == encode(official)
 
 
 def variants() -> dict[str, bytes]:
@@ -239,6 +259,7 @@ def test_zips_and_folders_of_them(tmp_path: Path) -> None:
     (source / "more" / "11.json").write_bytes(line)
     zipped(source / "dev_0.zip", {"output/2.json": line, "output/10.json": line * 1, "a.txt": b"x",
                                   "__MACOSX/output/._2.json": b"junk"})  # fmt: skip
+    (source / "5.json").symlink_to("nothing")
     (source / "torn.zip").write_bytes((source / "dev_0.zip").read_bytes()[:150])
     broken = zipped(source / "dev_1.zip", {"3.json": line * 9, "4.json": line}).read_bytes()
     at = broken.index(b"3.json") + 6
@@ -249,7 +270,7 @@ def test_zips_and_folders_of_them(tmp_path: Path) -> None:
     assert written(store) == {f"{n}.json": line for n in (2, 4, 10, 11)}
     assert store.claims["10"].source == f"{source}/dev_0.zip/output/10.json"
     problems = {os.path.relpath(bad.file, source): bad.reason for bad in packer.bad}
-    assert list(problems) == ["torn.zip", "dev_1.zip/3.json"]
+    assert list(problems) == ["5.json", "torn.zip", "dev_1.zip/3.json"]
     assert all("can't be read" in reason for reason in problems.values())
     again = Packer(source / "dev_0.zip", tmp_path / "packed")
     assert len(list(again)) == again.kept == 2
@@ -343,13 +364,19 @@ def test_a_full_disk(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", disk], check=True)  # the store stays mapped
 
 
-def test_a_torn_file_of_documents_is_packed_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("claim", ["1", "2"])
+def test_a_torn_file_of_documents_is_packed_again(claim: str, tmp_path: Path) -> None:
     files = {f"{n}.json": LINE.encode() for n in range(3)}
     _, store = packed(tmp_path, files, part=1)
-    torn = Path(store.part("1"))
+    torn = Path(store.part(claim))
     torn.write_bytes(torn.read_bytes()[:-30])
-    with pytest.raises(ClaimflowError, match=r"damaged: .*00001\.arrow"):
-        store.batches("1")
+    with pytest.raises(ClaimflowError, match=r"damaged: .*0000[12]\.arrow"):
+        store.batches(claim)
+    # A kill right after the start leaves no claim that stands for something else.
+    begun = iter(Packer(tmp_path / "official", tmp_path / "packed", part=1))
+    next(begun)
+    del begun
+    assert claim not in Packed(tmp_path / "packed").claims
     packer, store = packed(tmp_path, {}, part=1)
     assert packer.kept == 2
     assert written(store) == files
@@ -389,7 +416,7 @@ def test_write_back_into_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ClaimflowError, match=r"damaged: .*claim 0 is not as it was packed"):
         list(unpack(Packed(tmp_path / "packed"), tmp_path / "other"))
     part.write_bytes(part.read_bytes().replace(b"Eenen", b"E\xff\xff\xff\xff"))
-    with pytest.raises(ClaimflowError, match="damaged: .*can't decode byte 0xff"):
+    with pytest.raises(ClaimflowError, match=r"damaged: .*can't decode byte 0xff"):
         list(unpack(Packed(tmp_path / "packed"), tmp_path / "other"))
     assert list((tmp_path / "other").iterdir()) == []
 

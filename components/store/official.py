@@ -44,9 +44,13 @@ class Source:
     open: Callable[[], io.BufferedReader]
 
     def digest(self) -> str:
-        """Digest of its bytes, as `files.digest` gives it."""
-        with self.open() as data:
-            return hashlib.file_digest(data, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        """Digest of its bytes, as `files.digest` gives it; empty where they can't be read."""
+        try:
+            with self.open() as data:
+                seen = hashlib.file_digest(data, lambda: hashlib.blake2b(digest_size=16))
+            return seen.hexdigest()
+        except UNREADABLE:
+            return ""
 
     def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
         """(line number, bytes up to the next record, the record in them): together all its bytes.
@@ -100,9 +104,12 @@ def _items(data: io.BufferedReader) -> Iterator[tuple[int, bytes, bytes]]:
         after = _after_gap(text, end)
         if text.startswith(",", after):
             after = _after_gap(text, after + 1)
-        elif not text.startswith("]", after) or text[after + 1 :].strip():
-            raise BadFileError(line, f"record {count}: the list breaks off, or goes on, after it")
-        stop = len(text) if text.startswith("]", after) else after
+        elif not text.startswith("]", after):
+            raise BadFileError(line, f"record {count}: the list breaks off after it")
+        last = text.startswith("]", after)
+        if last and _after_gap(text, after + 1) < len(text):
+            raise BadFileError(line, f"record {count}: something follows the list")
+        stop = len(text) if last else after
         yield line, _bytes(text[start:stop]), _bytes(text[at:end])
         line += text.count("\n", at, after)
         start = at = after
@@ -116,7 +123,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-_GAP = re.compile(r"\s*")
+_GAP = re.compile(r"[ \t\r\n]*")  # white space of JSON
 _decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().raw_decode
 
 
@@ -125,7 +132,7 @@ _decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().raw_decode
 
 def find(path: Path, bad: list[BadLine]) -> list[Source]:
     """The official files below a folder, or in a zip file, by claim; zip files in the folder count.
-    A zip file that can't be read is appended to `bad`.
+    What can't be opened is appended to `bad`.
 
     Raises ClaimflowError for none, and for two of one claim.
     """
@@ -135,9 +142,9 @@ def find(path: Path, bad: list[BadLine]) -> list[Source]:
         raise ClaimflowError(f"{path.absolute()} is a packed store already.")
     found: dict[str, Source] = {}
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if not file.is_file():
+        if file.is_dir():
             continue
-        for source in _zipped(file, bad) if file.suffix == ".zip" else _plain(file):
+        for source in _zipped(file, bad) if file.suffix == ".zip" else _plain(file, bad):
             other = found.setdefault(source.claim, source)
             if other is not source:
                 raise ClaimflowError(
@@ -161,10 +168,14 @@ def _store_name(path: Path) -> bool:
     return path.suffix in SUFFIXES and not path.name.startswith(".")  # `._0.json`: macOS
 
 
-def _plain(file: Path) -> list[Source]:
+def _plain(file: Path, bad: list[BadLine]) -> list[Source]:
     if not _store_name(file):
         return []
-    s = file.stat()
+    try:
+        s = file.stat()
+    except OSError as error:
+        bad.append(BadLine(file=str(file), line=1, reason=f"can't be read: {error}"))
+        return []
     stamp = f"{s.st_size} {s.st_mtime_ns}"
     return [Source(file.stem, str(file), s.st_size, stamp, lambda: open(file, "rb"))]
 

@@ -87,11 +87,14 @@ class Packer:
             path = packed.part(e.claim)
             needed[path] = max(needed.get(path, 0), e.first + e.batches)
         whole = {path for path, batches in needed.items() if _batches(path) >= batches}
+        entries = {c: e for c, e in packed.claims.items() if packed.part(e.claim) in whole}
+        if len(entries) < len(packed.claims):  # before a new file takes the name of a torn one
+            self._write(entries)
         (self.to / "documents").mkdir(exist_ok=True)
         for file in (self.to / "documents").iterdir():
             if re.fullmatch(r"\.?\d+\.arrow(\.part)?", file.name) and str(file) not in whole:
                 file.unlink()
-        return {claim: e for claim, e in packed.claims.items() if packed.part(e.claim) in whole}
+        return entries
 
     def _run(self, entries: dict[str, Entry]) -> Iterator[Source]:
         todo = []
