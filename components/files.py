@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from components.errors import ClaimflowError
@@ -53,16 +54,17 @@ def folder_digest(folder: Path) -> str:
     return digest(listing.encode())
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Write beside `path`, flush, then rename: readers see the old file or the new one.
 
+    data: the bytes, or pieces of them; where these stop with an error, nothing is written.
     Raises ClaimflowError when the disk is full; no partial file stays behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(aside, 0o644)

@@ -266,7 +266,7 @@ def read_lines(
                 if isinstance(item, bytes):
                     if not item.strip():
                         continue
-                    yield number, _decode_line(item, type)
+                    yield number, decode_line(item, type)
                 else:
                     yield number, msgspec.convert(item, type)
             except (ValueError, ClaimflowError, RecursionError) as error:
@@ -285,7 +285,8 @@ def report(problem: BadLine, on_error: str, bad: list[BadLine] | None) -> None:
         bad.append(problem)
 
 
-def _decode_line(line: bytes, type: Any) -> Any:
+def decode_line(line: bytes, type: Any) -> Any:
+    """The record in a line, as `read_lines` reads it. Raises ValueError for what is none."""
     line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return msgspec.json.decode(line, type=type)

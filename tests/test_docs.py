@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from components.files import ROOT
+from components.store.pack import Packer
 from tests.conftest import DATA
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -63,6 +64,9 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text("id,rater,verdict\n1,a,S\n1,b,S\n2,a,R\n2,b,S\n")
     line = line.replace("RATINGS.csv", f"{tmp_path}/ratings.csv")
     line = re.sub(r" (out|to)=", rf" \1={tmp_path}/", line)
+    if re.search(r"(store|unpack)=dev\.pack", line):
+        list(Packer(ROOT / "data" / "demo" / "knowledge_store" / "dev", tmp_path / "dev.pack"))
+        line = line.replace("=dev.pack", f"={tmp_path}/dev.pack")
     for name, value in FILLED.items():
         line = line.replace(name, value)
     if "dataset=" in line or str(DATA) in line:

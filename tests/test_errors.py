@@ -110,7 +110,7 @@ def test_help_is_quick_and_shows_every_choice() -> None:
 
 
 @pytest.mark.parametrize("flow", ["cache", "dashboard", "params", "predict", "reproduce", "score",
-                                  "setup", "track", "train", "index", "lint"])  # fmt: skip
+                                  "setup", "track", "train", "index", "lint", "pack"])  # fmt: skip
 def test_every_flow_has_a_help_page(flow: str) -> None:
     done = command(f"flows.{flow}", "--help")
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,8 @@
 (Schlichtkrull et al. 2023; shared tasks of 2024 and 2025), and the demo data in the same layout.
 
     train.json dev.json test.json …      a JSON list, or JSON lines; the position is the claim's id
-    knowledge_store_SPLIT/ID.json        or knowledge_store/SPLIT/ID.json: JSON lines, or a list
+    knowledge_store_SPLIT/ID.json        or knowledge_store/SPLIT/ID.json: JSON lines, or a list;
+                                         either folder may be a packed store instead
     pages/SPLIT/ID/                      raw pages (HTML, PDF) that lines of the store name
 
 A line of a store has url and url2text (sentences); claim_id, type and query when known. Beyond
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +24,7 @@ import msgspec
 from components.datasets.base import Dataset, checked_label
 from components.datasets.dates import format_date, parse_date
 from components.errors import ClaimflowError
-from components.files import ROOT, write_whole
+from components.files import ROOT, file_digest, write_whole
 from components.records import (
     AVERITEC_LABELS,
     Answer,
@@ -33,6 +35,7 @@ from components.records import (
     Record,
 )
 from components.store.extract import extract
+from components.store.packed import Packed, open_packed
 
 NO_SOURCE = ("", "Metadata")  # source URLs that name no page
 
@@ -80,7 +83,7 @@ class _Page(Record):
 class Averitec(Dataset):
     """AVeriTeC as published in 2024 and 2025. See the module for the layout.
 
-    store: another folder with the stores of the split, one file a claim.
+    store: another folder with the stores of the split: one file a claim, or a packed store.
     """
 
     name: ClassVar = "averitec"
@@ -109,30 +112,58 @@ class Averitec(Dataset):
         return claims
 
     def sources(self, claim: Claim) -> list[Path]:
-        store = self._store(claim)
-        pages = self.folder / "pages" / self.split / claim.id
-        return [store, *sorted(p for p in pages.rglob("*") if p.is_file())]
+        packed = self._packed()
+        store = Path(packed.part(claim.id)) if packed else self._store(claim)
+        return [store, *self._pages(claim)]
+
+    def versions(self, claim: Claim) -> list[str]:
+        if packed := self._packed():
+            return [packed.digest(claim.id), *(file_digest(p) for p in self._pages(claim))]
+        return super().versions(claim)
+
+    def _stores(self) -> list[Path]:
+        """Where the stores of the split may lie."""
+        if self.store is not None:
+            return [Path(self.store).absolute()]
+        return [Path(f"knowledge_store_{self.split}"), Path("knowledge_store", self.split)]
+
+    def _packed(self) -> Packed | None:
+        """The packed store of the split, where it has one."""
+        for folder in self._stores():
+            if packed := open_packed(self.folder / folder):
+                return packed
+        return None
 
     def _store(self, claim: Claim) -> Path:
         name = f"{claim.id}.json"
         if Path(name).name != name:
             raise ClaimflowError(f"claim id {claim.id!r} can't name a knowledge store.")
-        folders = [f"knowledge_store_{self.split}", f"knowledge_store/{self.split}"]
-        if self.store is not None:
-            folders = [str(Path(self.store).absolute())]
         return self.find(
-            [f"{folder}/{name}" for folder in folders],
+            [str(folder / name) for folder in self._stores()],
             f"the knowledge store of claim {claim.id}",
         )
+
+    def _pages(self, claim: Claim) -> list[Path]:
+        folder = self.folder / "pages" / self.split / claim.id
+        return sorted(p for p in folder.rglob("*") if p.is_file())
+
+    def _lines(self, packed: Packed, claim: Claim) -> Iterator[tuple[int, _Page]]:
+        for line in packed.lines(claim.id):
+            try:
+                yield line.number, line.read(_Page)
+            except (ValueError, RecursionError) as error:
+                self.bad_line(packed.official(claim.id), line.number, error)
 
     def read_documents(self, claim: Claim) -> list[Document]:
         """The pages found for a claim. A document's id is its URL, or `@` and its position where
         there is none or an earlier one has it. A raw page that can't be read stays empty, and
         why stands in `bad`."""
-        store = self._store(claim)
+        packed = self._packed()
+        store = packed.official(claim.id) if packed else self._store(claim)
+        lines = self._lines(packed, claim) if packed else None
         documents: list[Document] = []
         ids: set[str] = set()
-        for line, page in self.records(store, _Page):
+        for line, page in self.records(store, _Page, lines):
             try:
                 document = self._document(page, claim, store, line)
             except ClaimflowError as error:

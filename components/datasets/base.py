@@ -65,6 +65,10 @@ class Dataset:
         """The files that the documents for `claim` come from; equal lists share one corpus."""
         raise NotImplementedError
 
+    def versions(self, claim: Claim) -> list[str]:
+        """Digests of what the documents for `claim` come from: they are read once for each list."""
+        return [file_digest(path) for path in self.sources(claim)]
+
     def read_documents(self, claim: Claim) -> list[Document]:
         """The documents that evidence for `claim` is sought in."""
         raise NotImplementedError
@@ -92,10 +96,13 @@ class Dataset:
             "holds all data sets."
         )
 
-    def records(self, path: Path, type: Any) -> Iterator[tuple[int, Any]]:
-        """(line number, record) of a file, which must hold one at least."""
+    def records(
+        self, path: Path, type: Any, lines: Iterator[tuple[int, Any]] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """(line number, record) of a file, which must hold one at least; lines: where they come
+        from, if not from `path` itself."""
         known, empty = len(self.bad), True
-        for number, record in read_lines(path, type, self.on_error, self.bad):
+        for number, record in lines or read_lines(path, type, self.on_error, self.bad):
             empty = False
             yield number, record
         if empty:
@@ -171,8 +178,7 @@ def case_refs(dataset: Dataset, claims: list[Claim], cache: Cache) -> list[CaseR
         fields = {"claim": cache.put(encode(claim))}
         error = None
         try:
-            sources = dataset.sources(claim)
-            key = key_of("documents", code, dataset.on_error, [file_digest(p) for p in sources])
+            key = key_of("documents", code, dataset.on_error, dataset.versions(claim))
             if key not in known:
                 action = cache.lookup(key)
                 if action is None:
