@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError, nearest
+from components.words import tokenise
 
 if TYPE_CHECKING:
     import regex
@@ -40,12 +41,7 @@ def terms(
 
 def nltk_words(texts: Iterable[str]) -> list[list[str]]:
     """Tokens of each text by NLTK's `word_tokenize`, in their own case (AVeriTeC baseline)."""
-    from components.assets import nltk_ready
-
-    nltk_ready()
-    from nltk.tokenize import word_tokenize
-
-    return [word_tokenize(well_formed(text)) for text in texts]
+    return tokenise(map(well_formed, texts))
 
 
 def space_words(texts: Iterable[str]) -> list[list[str]]:
