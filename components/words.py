@@ -174,7 +174,7 @@ def _tokenizer() -> Any:
 def _punkt() -> Any:
     from nltk.tokenize import PunktTokenizer
 
-    class Punkt(PunktTokenizer):
+    class Punkt(PunktTokenizer):  # type: ignore[misc]
         """NLTK's, that knows at once that a plain word with a period ends its sentence."""
 
         def __init__(self) -> None:

@@ -1,0 +1,169 @@
+"""One claim's full store searched whole, beside NLTK and rank_bm25.
+
+100,000 sentences, 10 queries of 400 tokens, the best 100 of each: tokens, index and search. Lengths
+and words are drawn from the sentences of the AVeriTeC dev stores that lie here, with the frequency
+that they have there, capitals and punctuation included; those that stand there once give way to
+made-up words, so that the vocabulary grows with the text as it does in language. Both must find the
+same passages in the same order, ties in the order of the store.
+
+`sentences=20000` and `seed=7` change the store. Each side runs in a process of its own, which says
+its peak memory.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import argument, data, finish, row
+
+QUERIES = 10
+TOKENS = 400
+BEST = 100
+
+
+def main() -> None:
+    if side := argument("side"):
+        return work(side, Path(argument("file")))
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "store.json"
+        write(file)
+        made: dict[str, Any] = {}
+        for side in ("ours", "plain", "again"):
+            words = [sys.executable, "-m", __spec__.name, f"file={file}"]
+            words.append(f"side={'ours' if side == 'again' else side}")
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            made[side] = json.loads(done.stdout)
+    ours, plain = made["ours"], made["plain"]
+    for query, (found, expected) in enumerate(zip(ours["found"], plain["found"], strict=True)):
+        assert found == expected, f"query {query}: the rankings differ"
+    size = f"{ours['sentences']:,} sentences, {plain['tokens']:,} tokens"
+    seconds = min(ours["seconds"], made["again"]["seconds"])
+    rows = [
+        row(f"{size}: the whole", seconds, "s", plain["seconds"]),
+        row("  tokens and index alone", ours["index"], "s", plain["index"]),
+        row("  10 queries alone", ours["search"], "s", plain["search"]),
+        row("  peak memory", ours["memory"], "MiB"),
+        row("  peak memory of NLTK and rank_bm25", plain["memory"], "MiB"),
+    ]
+    return finish(rows, "sentences", "seed")
+
+
+def write(file: Path) -> None:
+    """Write {"texts", "queries"}."""
+    draw = random.Random(int(argument("seed") or 13))
+    seen = Counter()
+    lengths = []
+    for path in sorted(data("averitec", "knowledge_store_dev").glob("*.json")):
+        for line in path.read_text().splitlines():
+            for sentence in json.loads(line)["url2text"]:
+                words = sentence.split()
+                seen.update(words)
+                lengths.append(len(words))
+    lengths = [length for length in lengths if length]
+    common = [word for word, times in seen.items() if times > 1]
+    rare = sum(times == 1 for times in seen.values())
+    weights = [seen[word] for word in common]
+    made = 0
+
+    def sentence(length: int) -> str:
+        nonlocal made
+        words = draw.choices([*common, ""], [*weights, rare], k=length)
+        for i, word in enumerate(words):
+            if not word:
+                made += draw.random() < 0.7
+                words[i] = f"word{draw.randint(0, made)}"
+        return " ".join(words)
+
+    # choices() adds up the weights at each call, so many lengths are drawn at once.
+    size = int(argument("sentences") or 100_000)
+    sizes = draw.choices(lengths, k=size)
+    words = sentence(sum(sizes) + QUERIES * TOKENS).split(" ")
+    texts, at = [], 0
+    for length in sizes:
+        texts.append(" ".join(words[at : at + length]))
+        at += length
+    queries = [" ".join(words[at + i * TOKENS :][:TOKENS]) for i in range(QUERIES)]
+    file.write_text(json.dumps({"texts": texts, "queries": queries}))
+
+
+def work(side: str, file: Path) -> None:
+    """In the process that is measured."""
+    said = json.loads(file.read_text())
+    texts, queries = said["texts"], said["queries"]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = (ours if side == "ours" else plain)(texts, queries)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({**result, "sentences": len(texts), "memory": memory, "before": before}))
+
+
+def ours(texts: list[str], queries: list[str]) -> dict[str, Any]:
+    from components.cache import Cache
+    from components.records import Case, Claim, Passage, Query
+    from components.retrieve.bm25 import RankBm25
+    from components.step import Context
+
+    def case(texts: list[str], queries: list[str]) -> Case:
+        return Case(
+            claim=Claim(id="1", text=""),
+            passages=[Passage(id=str(i), doc=str(i), text=text) for i, text in enumerate(texts)],
+            queries=[Query(text=query) for query in queries],
+            digests={"passages": str(len(texts))},
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        ctx = Context(Cache(folder))
+        step = RankBm25(k=BEST)
+        step.run([case(texts[:9], queries[:1])], ctx)  # imports and language data
+        whole = case(texts, queries)
+        start = time.perf_counter()
+        step.run([whole], ctx)
+        seconds = time.perf_counter() - start
+        again = case(texts, queries)
+        start = time.perf_counter()
+        step.run([again], ctx)
+        search = time.perf_counter() - start
+    found: list[list[int]] = [[] for _ in queries]
+    for hit in whole.hits:
+        found[hit.query].append(int(hit.passage))
+    return {"found": found, "seconds": seconds, "search": search, "index": seconds - search}
+
+
+def plain(texts: list[str], queries: list[str]) -> dict[str, Any]:
+    import numpy as np
+    from nltk.tokenize import word_tokenize
+    from rank_bm25 import BM25Okapi
+
+    from components.assets import nltk_ready
+
+    nltk_ready()
+    word_tokenize("Language data.")
+    start = time.perf_counter()
+    corpus = [word_tokenize(text) for text in texts]
+    index = BM25Okapi(corpus)
+    middle = time.perf_counter()
+    found = []
+    for query in queries:
+        scores = np.round(index.get_scores(word_tokenize(query)), 6)
+        found.append(np.argsort(-scores, kind="stable")[:BEST].tolist())
+    end = time.perf_counter()
+    return {
+        "found": found,
+        "seconds": end - start,
+        "index": middle - start,
+        "search": end - middle,
+        "tokens": sum(map(len, corpus)),
+    }
+
+
+if __name__ == "__main__":
+    main()
