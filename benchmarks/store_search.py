@@ -1,10 +1,10 @@
 """One claim's full store searched whole, beside NLTK and rank_bm25.
 
 100,000 sentences, 10 queries of 400 tokens, the best 100 of each: tokens, index and search. Lengths
-and words are drawn from the sentences of the AVeriTeC dev stores that lie here, with the frequency
-that they have there, capitals and punctuation included; those that stand there once give way to
-made-up words, so that the vocabulary grows with the text as it does in language. Both must find the
-same passages in the same order, ties in the order of the store.
+and words are drawn from the sentences of the AVeriTeC dev stores that lie here, last words apart,
+with the frequency that they have there, capitals and punctuation included; those that stand there
+once give way to made-up words, so that the vocabulary grows with the text as it does in language.
+Both must find the same passages in the same order, ties in the order of the store.
 
 `sentences=20000` and `seed=7` change the store. Each side runs in a process of its own, which says
 its peak memory.
@@ -61,39 +61,44 @@ def main() -> None:
 def write(file: Path) -> None:
     """Write {"texts", "queries"}."""
     draw = random.Random(int(argument("seed") or 13))
-    seen = Counter()
+    inside, last = Words(draw), Words(draw)
     lengths = []
     for path in sorted(data("averitec", "knowledge_store_dev").glob("*.json")):
         for line in path.read_text().splitlines():
             for sentence in json.loads(line)["url2text"]:
                 words = sentence.split()
-                seen.update(words)
-                lengths.append(len(words))
-    lengths = [length for length in lengths if length]
-    common = [word for word, times in seen.items() if times > 1]
-    rare = sum(times == 1 for times in seen.values())
-    weights = [seen[word] for word in common]
-    made = 0
-
-    def sentence(length: int) -> str:
-        nonlocal made
-        words = draw.choices([*common, ""], [*weights, rare], k=length)
-        for i, word in enumerate(words):
-            if not word:
-                made += draw.random() < 0.7
-                words[i] = f"word{draw.randint(0, made)}"
-        return " ".join(words)
-
-    # choices() adds up the weights at each call, so many lengths are drawn at once.
+                inside.seen.update(words[:-1])
+                last.seen.update(words[-1:])
+                lengths.append(round(0.8 * len(words)))  # 25 tokens a sentence
     size = int(argument("sentences") or 100_000)
-    sizes = draw.choices(lengths, k=size)
-    words = sentence(sum(sizes) + QUERIES * TOKENS).split(" ")
-    texts, at = [], 0
-    for length in sizes:
-        texts.append(" ".join(words[at : at + length]))
-        at += length
-    queries = [" ".join(words[at + i * TOKENS :][:TOKENS]) for i in range(QUERIES)]
+    sizes = [max(1, length) for length in draw.choices(lengths, k=size)]
+    words = inside.draw(sum(sizes) - size + QUERIES * TOKENS)
+    ends = last.draw(size)
+    texts, at = [], QUERIES * TOKENS
+    for length, end in zip(sizes, ends, strict=True):
+        texts.append(" ".join([*words[at : at + length - 1], end]))
+        at += length - 1
+    queries = [" ".join(words[i * TOKENS :][:TOKENS]) for i in range(QUERIES)]
     file.write_text(json.dumps({"texts": texts, "queries": queries}))
+
+
+class Words:
+    """Words drawn as often as they were seen; one in place of each that was seen once is made."""
+
+    def __init__(self, by: random.Random) -> None:
+        self.by = by
+        self.seen: Counter[str] = Counter()
+        self.made = 0
+
+    def draw(self, size: int) -> list[str]:
+        common = [word for word, times in self.seen.items() if times > 1]
+        rare = len(self.seen) - len(common)
+        words = self.by.choices([*common, ""], [*(self.seen[w] for w in common), rare], k=size)
+        return [word or self.make() for word in words]
+
+    def make(self) -> str:
+        self.made += self.by.random() < 0.7
+        return f"word{self.by.randint(0, self.made)}"
 
 
 def work(side: str, file: Path) -> None:

@@ -36,8 +36,12 @@ _PARTS = re.compile(
 # Ends at which it matters that nothing follows.
 _OPEN_END = re.compile(r"[.']\W*\Z")
 _PERIOD = re.compile(r"(.*[^.'\s])(\.[)\]}>\"»”’]{,4})", re.DOTALL)
-# A plain word that ends a sentence, unless it is one of those that may be cut short by a period.
-_PLAIN_END = re.compile(r"([A-Za-z]{2,})([.?!])\s+\S")
+# Where a sentence may end, by NLTK's sentence splitter; and those places that are plain.
+_ENDS = re.compile(r"[.?!](?=[)\";}\]*:@'({\[‘’“”«»?!]|\s+\S)")
+_PLAIN_ENDS = re.compile(
+    r"(?<![^ ])((?:[A-Za-z0-9]+[.-])*[A-Za-z0-9]+)([.?!]) +"
+    r"(?=([A-Za-z0-9]+)([,;:?!)]?(?: |\Z))?)"
+)
 
 
 def tokenise(texts: Iterable[str]) -> list[list[str]]:
@@ -84,10 +88,7 @@ def pieces(texts: Iterable[str]) -> tuple[list[str], list[int]]:
     counts: list[int] = []
     for text in texts:
         before = len(found)
-        if _SPLIT_MATTERS.search(text):
-            sentences = _punkt().sentences_from_text(text)
-        else:
-            sentences = [text.rstrip()]
+        sentences = _sentences(text) if _SPLIT_MATTERS.search(text) else [text.rstrip()]
         for sentence in sentences:
             parts = sentence.split(" ")
             last = parts[-1]
@@ -174,20 +175,44 @@ def _tokenizer() -> Any:
 def _punkt() -> Any:
     from nltk.tokenize import PunktTokenizer
 
-    class Punkt(PunktTokenizer):  # type: ignore[misc]
-        """NLTK's, that knows at once that a plain word with a period ends its sentence."""
+    return PunktTokenizer("english")
 
-        def __init__(self) -> None:
-            super().__init__("english")
-            # What may keep a sentence going after the period.
-            self.wary = self._params.abbrev_types | {
-                first for first, _ in self._params.collocations
-            }
 
-        def text_contains_sentbreak(self, text: str) -> bool:
-            end = _PLAIN_END.match(text)
-            if end and (end[2] != "." or end[1].lower() not in self.wary):
-                return True
-            return super().text_contains_sentbreak(text)
+def _sentences(text: str) -> list[str]:
+    """The sentences that Punkt finds, without its search through the text where all is plain."""
+    ends = list(_PLAIN_ENDS.finditer(text))
+    known = [_ends(*end.groups()) for end in ends]
+    if None in known or len(_ENDS.findall(text)) > len(ends):
+        found: list[str] = _punkt().sentences_from_text(text)
+        return found
+    broken = [end for end, breaks in zip(ends, known, strict=True) if breaks]
+    starts = [0, *(end.end() for end in broken)]
+    stops = [*(end.end(2) for end in broken), len(text.rstrip())]
+    return [text[start:stop] for start, stop in zip(starts, stops, strict=True) if start < stop]
 
-    return Punkt()
+
+@functools.lru_cache(2**16)
+def _ends(word: str, mark: str, following: str, alone: str | None) -> bool | None:
+    """Whether a sentence ends at a mark between two words; None: it takes more to know.
+
+    alone: what stands behind `following` when that is a token of its own.
+    """
+    if mark != ".":
+        return True
+    if len(word) > 1 and word.isalpha() and word.lower() not in _wary():
+        return True
+    if alone is None:
+        return None
+    from nltk.tokenize.punkt import PunktToken
+
+    one, two = PunktToken(f"{word}."), PunktToken(following)
+    _punkt()._first_pass_annotation(one)
+    _punkt()._second_pass_annotation(one, two)
+    return bool(one.sentbreak)
+
+
+@functools.cache
+def _wary() -> set[str]:
+    """Words after which a period need not end the sentence."""
+    parameters = _punkt()._params
+    return parameters.abbrev_types | {first for first, _ in parameters.collocations}

@@ -74,8 +74,18 @@ def nltk_words(text: str) -> list[str]:
     return word_tokenize(text)
 
 
+ABBREVIATED = ["U.S.", "Mr.", "a.m.", "J.", "No.", "5.", "3.5.", "co-op.", "e.g.", "he.", "What?"]
+FOLLOWING = ["The", "the", "He", "Lee", "Smith", "washington", "5", "2020,", "It!", "A", "is", "--"]
+
+
+@given(st.lists(st.sampled_from(ABBREVIATED + FOLLOWING), max_size=9).map(" ".join))
+@settings(max_examples=400, deadline=None)
+def test_sentences_are_nltks(text: str) -> None:
+    assert tokenise([text]) == [nltk_words(text)]
+
+
 @given(st.lists(texts, max_size=6))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_equal_to_nltk(many: list[str]) -> None:
     assert tokenise(many) == [nltk_words(text) for text in many]
 
