@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from components import assets
 from components.cache import key_of
 from components.errors import ClaimflowError
+from components.retrieve.forward import DEVICES, DTYPES, Forward
 from components.step import Context, identity
 from components.text import well_formed
 
 if TYPE_CHECKING:
     import numpy as np
-
-# Padded tokens a batch: what lies in a core's cache is fast. Part of the code, as the last bit of a
-# vector depends on it.
-_BATCH_TOKENS = 1024
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -30,7 +24,7 @@ class Encoder:
     model: a folder, or the name of one below `home()/models`. max_length: tokens of a text that
     count. query_prompt, passage_prompt: put before texts, as some models ask. normalise: vectors
     of length 1, so that a dot product is the cosine. threads: batches encoded at a time, each on
-    one core.
+    one core. device, dtype: where the model runs and in what precision, see `Forward`.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
@@ -41,10 +35,15 @@ class Encoder:
     passage_prompt: str = ""
     normalise: bool = True
     threads: int = 2
+    device: str = "cpu"
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ClaimflowError(f"An encoder needs at least 1 thread, not {self.threads}.")
+        for name, known in (("device", DEVICES), ("dtype", DTYPES)):
+            if (value := getattr(self, name)) not in known:
+                raise ClaimflowError(f"No {name} '{value}': choose {' or '.join(known)}.")
         self.model = assets.model(self.model)
 
     def encode(self, texts: list[str], ctx: Context, progress: str | None = None) -> np.ndarray:
@@ -56,30 +55,11 @@ class Encoder:
         call it in a progress bar, shown when it takes over two seconds.
         """
         import numpy as np
-        import torch
-        from tqdm import tqdm
 
-        loaded: _Loaded = ctx.loaded(key_of("encoder", identity(self.model)), self._load)
+        key = key_of("encoder", identity(self.model), self.device, self.dtype)
+        model: Forward = ctx.loaded(key, lambda: Forward(self.model, self.device, self.dtype))
         row = {text: i for i, text in enumerate(dict.fromkeys(map(well_formed, texts)))}
-        tokens = loaded.tokens(list(row), self.max_length)
-        vectors = np.zeros((len(row), loaded.dimensions), dtype=np.float32)
-
-        def forward(batch: list[int]) -> int:
-            vectors[batch] = loaded.forward([tokens[i] for i in batch])
-            return len(batch)
-
-        with (
-            ThreadPoolExecutor(self.threads, "encoder", torch.set_num_threads, (1,)) as pool,
-            tqdm(
-                total=len(row),
-                desc=progress,
-                delay=2,
-                leave=False,
-                disable=None if progress else True,
-            ) as bar,
-        ):
-            for done in pool.map(forward, _batches([len(ids) for ids in tokens])):
-                bar.update(done)
+        vectors = model.encode(list(row), self.max_length, self.threads, progress)
         if self.normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors[[row[well_formed(text)] for text in texts]]
@@ -99,43 +79,3 @@ class Encoder:
 
         artifact = ctx.cache.artifact(key_of("embeddings", identity(self), store), build)
         return np.load(Path(artifact.path) / "vectors.npy", mmap_mode="r")
-
-    def _load(self) -> _Loaded:
-        return _Loaded(self.model)
-
-
-class _Loaded:
-    """A model in memory. Threads may share it."""
-
-    def __init__(self, folder: Path) -> None:
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        self.model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-        self.model.eval()
-        self.dimensions = self.model.get_embedding_dimension() or 0
-        self._lock = threading.Lock()  # the tokeniser keeps its truncation length as state
-
-    def tokens(self, texts: list[str], max_length: int) -> list[list[int]]:
-        if not texts:
-            return []
-        with self._lock:
-            return self.model.tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
-
-    def forward(self, tokens: list[list[int]]) -> np.ndarray:
-        import torch
-
-        features: Any = self.model.tokenizer.pad({"input_ids": tokens}, return_tensors="pt")
-        with torch.inference_mode():
-            return self.model(dict(features))["sentence_embedding"].float().numpy()
-
-
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Positions in batches, longest first, so that the size of a batch is known from its first."""
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    at = 0
-    while at < len(order):
-        size = max(1, _BATCH_TOKENS // max(1, lengths[order[at]]))
-        yield order[at : at + size]
-        at += size
