@@ -2,19 +2,88 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from components import words
 from components.errors import ClaimflowError, nearest
 
 if TYPE_CHECKING:
     import regex
 
 _WORD = re.compile(r"\w\w+")
+
+
+class Analysis(Protocol):
+    """How texts become index terms: each falls into pieces, and a piece has its terms."""
+
+    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+        """(the pieces of all texts, how many each text has)."""
+
+    def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
+        """The terms of each of these distinct pieces: one as a rule, none, or several."""
+
+
+def analyse(texts: Iterable[str], analysis: Analysis) -> list[list[str]]:
+    """The terms of each text."""
+    found, counts = analysis.pieces(texts)
+    distinct = list(dict.fromkeys(found))
+    known = dict(zip(distinct, analysis.terms(distinct), strict=True))
+    parts = map(known.__getitem__, found)
+    chain = itertools.chain.from_iterable
+    return [list(chain(itertools.islice(parts, count))) for count in counts]
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """Lower-cased words of two characters or more: see `terms`."""
+
+    stopwords: str | None = "english"
+    stemmer: str | None = "porter"
+
+    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+        return _flat(_words(well_formed(text).lower()) for text in texts)
+
+    def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
+        stopped = _stopwords(self.stopwords)
+        stems = _stemmer(self.stemmer).stemWords(list(pieces)) if self.stemmer else pieces
+        return [
+            () if piece in stopped else (stem,) for piece, stem in zip(pieces, stems, strict=True)
+        ]
+
+
+class NltkWords:
+    """Tokens of NLTK's `word_tokenize`, in their own case (AVeriTeC baseline)."""
+
+    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+        return words.pieces(map(well_formed, texts))
+
+    def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
+        return words.learn(pieces)
+
+
+class SpaceWords:
+    """What stands between white space, in its own case."""
+
+    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+        return _flat(text.split() for text in texts)
+
+    def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
+        return [(piece,) for piece in pieces]
+
+
+def _flat(parts: Iterable[list[str]]) -> tuple[list[str], list[int]]:
+    found: list[str] = []
+    counts = []
+    for part in parts:
+        found += part
+        counts.append(len(part))
+    return found, counts
 
 
 def terms(
@@ -30,27 +99,17 @@ def terms(
     stopwords: "english" (the 33 words of Lucene and bm25s) or None. stemmer: an algorithm of
     PyStemmer ("porter", "english", "german", …) or None.
     """
-    words = [_words(well_formed(text).lower()) for text in texts]
-    # Each distinct word is looked up and stemmed once.
-    known = sorted(set(itertools.chain.from_iterable(words)) - _stopwords(stopwords))
-    stems = _stemmer(stemmer).stemWords(known) if stemmer else known
-    term = dict(zip(known, stems, strict=True))
-    return [[term[word] for word in text if word in term] for text in words]
+    return analyse(texts, Words(stopwords, stemmer))
 
 
 def nltk_words(texts: Iterable[str]) -> list[list[str]]:
     """Tokens of each text by NLTK's `word_tokenize`, in their own case (AVeriTeC baseline)."""
-    from components.assets import nltk_ready
-
-    nltk_ready()
-    from nltk.tokenize import word_tokenize
-
-    return [word_tokenize(well_formed(text)) for text in texts]
+    return words.tokenise(map(well_formed, texts))
 
 
 def space_words(texts: Iterable[str]) -> list[list[str]]:
     """What stands between white space, in its own case."""
-    return [text.split() for text in texts]
+    return analyse(texts, SpaceWords())
 
 
 def check_terms(stopwords: str | None, stemmer: str | None) -> None:
@@ -73,14 +132,14 @@ def well_formed(text: str) -> str:
 def _words(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text)
-    words: list[str] = []
+    several: list[str] = []
     for found in _any_script().finditer(unicodedata.normalize("NFC", text)):
         run = found.group()
         if found.lastgroup == "unspaced" and len(run) > 2:
-            words.extend(run[i : i + 2] for i in range(len(run) - 1))
+            several.extend(run[i : i + 2] for i in range(len(run) - 1))
         else:
-            words.append(run)
-    return words
+            several.append(run)
+    return several
 
 
 @functools.cache

@@ -16,9 +16,10 @@ from components.cache import Cache
 from components.errors import ClaimflowError
 from components.pipeline import store
 from components.records import Case, Claim, Passage, Query, encode
-from components.retrieve.bm25 import Bm25s, RankBm25
+from components.retrieve.bm25 import Bm25s
 from components.retrieve.dense import Dense
 from components.retrieve.encoder import Encoder
+from components.retrieve.rank import RankBm25
 from components.retrieve.search import Recent, Search, check_k
 from components.retrieve.tfidf import Tfidf
 from components.step import Context

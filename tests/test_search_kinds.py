@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from components.retrieve.encoder import Encoder
 from components.retrieve.fulltext import FullText
 from components.retrieve.hnsw import Hnsw
 from components.retrieve.okapi import LowerBounded, Okapi
+from components.retrieve.rank import RankBm25
 from components.retrieve.search import Search
 from components.retrieve.title import TitleLookup
 from components.step import Context, identity
@@ -390,3 +392,16 @@ def test_nothing_to_rank(step: Search, ctx: Context) -> None:
 def test_bad_parameters(make: Any, message: str) -> None:
     with pytest.raises(ClaimflowError, match=message):
         make()
+
+
+@given(st.lists(st.sampled_from(["a b", "The cat's", "b c, d", "", "a a b."]), max_size=6))
+def test_okapi_on_nltk_tokens_is_the_package_to_the_last_bit(texts: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ctx = Context(Cache(Path(folder)))
+        for query in ("a cat", "b b d", "none"):
+            ours, theirs = (
+                list(step.scores(step.index("", texts, ctx), [query], ctx))
+                for step in (Okapi(tokens="nltk"), RankBm25())
+            )
+            for one, other in zip(ours, theirs, strict=False):
+                assert one.tolist() == other.tolist()

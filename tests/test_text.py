@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from components.cache import Cache
 from components.records import Case, Claim, Passage, Query
-from components.retrieve.bm25 import Bm25s, RankBm25
+from components.retrieve.bm25 import Bm25s
+from components.retrieve.rank import RankBm25
 from components.retrieve.tfidf import Tfidf
 from components.step import Context
 from components.text import nltk_words, space_words, terms, well_formed

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.assets import nltk_ready
-from components.score.words import GAP, tokenise, tokens
+from components.score.words import tokens
+from components.words import GAP, tokenise
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 
@@ -66,11 +67,21 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=9).flat
 )
 
 
-def nltk_words(text: str) -> tuple[str, ...]:
+def nltk_words(text: str) -> list[str]:
     nltk_ready()
     from nltk.tokenize import word_tokenize
 
-    return tuple(word.lower() for word in word_tokenize(text))
+    return word_tokenize(text)
+
+
+ABBREVIATED = ["U.S.", "Mr.", "a.m.", "J.", "No.", "5.", "3.5.", "co-op.", "e.g.", "he.", "What?"]
+FOLLOWING = ["The", "the", "He", "Lee", "Smith", "washington", "5", "2020,", "It!", "A", "is", "--"]
+
+
+@given(st.lists(st.sampled_from(ABBREVIATED + FOLLOWING), max_size=9).map(" ".join))
+@settings(max_examples=400, deadline=None)
+def test_sentences_are_nltks(text: str) -> None:
+    assert tokenise([text]) == [nltk_words(text)]
 
 
 @given(st.lists(texts, max_size=6))
@@ -90,7 +101,7 @@ def test_equal_to_nltk(many: list[str]) -> None:
     ],
 )
 def test_worked(text: str, words: tuple[str, ...]) -> None:
-    assert tokens(text) == words == nltk_words(text)
+    assert tokens(text) == words == tuple(word.lower() for word in nltk_words(text))
 
 
 @pytest.mark.slow

@@ -1,73 +1,69 @@
-"""BM25 by two packages: rank_bm25, which published systems use, and bm25s, which is fast."""
+"""BM25 as the package bm25s scores it, to the last bit; the index is ours, since theirs holds a
+store as Python objects."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from components.cache import key_of
 from components.errors import ClaimflowError
 from components.retrieve.search import Search
-from components.step import Context
-from components.text import check_terms, nltk_words, space_words, terms
+from components.step import Context, code_version
+from components.text import Analysis, Words, analyse, check_terms
 
 if TYPE_CHECKING:
     import numpy as np
 
-_TOKENS = {"nltk": nltk_words, "whitespace": space_words}
+    from components.retrieve.postings import Postings, Weighted
+
+# An index that takes longer to build than to read, in characters of text, is kept in the cache:
+# one claim's store is not, a corpus is.
+KEPT = 50_000_000
+
 _METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
 
 @dataclasses.dataclass(kw_only=True)
-class RankBm25(Search):
-    """`BM25Okapi` of the package rank_bm25 (AVeriTeC baseline: NLTK tokens, 100 sentences).
+class Bm25(Search):
+    """Base of BM25: all passages that share a term with the query are scored."""
 
-    Terms in more than half of the passages get `epsilon` times the mean idf. Tokens keep their
-    case. Unlike the baseline, which looks at the first passages of a store alone, and fills up
-    with passages that share no token with the query, this searches all and finds only what shares
-    one.
+    k1: float
+    b: float
 
-    tokens: "nltk" (`word_tokenize`) or "whitespace". lower: lower-case the text first.
-    """
+    def analysis(self) -> Analysis:
+        """How passages and queries become terms."""
+        raise NotImplementedError
 
-    tokens: str = "nltk"
-    lower: bool = False
-    k1: float = 1.5
-    b: float = 0.75
-    epsilon: float = 0.25
+    def weigh(self, postings: Postings) -> Weighted:
+        """What each posting adds to a score."""
+        raise NotImplementedError
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tokens not in _TOKENS:
-            raise ClaimflowError(f"No tokens '{self.tokens}': choose {' or '.join(_TOKENS)}.")
+    def index(self, store: str, texts: list[str], ctx: Context) -> Weighted:
+        from components.retrieve.postings import Postings, Weighted
 
-    def index(self, store: str, texts: list[str], ctx: Context) -> Any:
-        from rank_bm25 import BM25Okapi
+        def build() -> Weighted:
+            return self.weigh(Postings.of(texts, self.analysis()))
 
-        corpus = self._tokens(texts)
-        # The package divides by the number of distinct terms.
-        return (
-            BM25Okapi(corpus, k1=self.k1, b=self.b, epsilon=self.epsilon) if any(corpus) else None
-        )
+        def write(folder: Path) -> None:
+            build().save(folder)
 
-    def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:
-        import numpy as np
+        if sum(map(len, texts)) < KEPT:
+            return build()
+        key = key_of(code_version(__name__), self._index_key(store))
+        return Weighted.load(Path(ctx.cache.artifact(key, write).path))
 
-        if index is None:
-            return
-        for tokens in self._tokens(queries):
-            asked = set(tokens)
-            found = [not asked.isdisjoint(passage) for passage in index.doc_freqs]
-            yield np.where(found, index.get_scores(tokens), -np.inf)
-
-    def _tokens(self, texts: list[str]) -> list[list[str]]:
-        return _TOKENS[self.tokens]([text.lower() for text in texts] if self.lower else texts)
+    def scores(self, index: Weighted, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:
+        for query in analyse(queries, self.analysis()):
+            yield index.scores(query)
 
 
 @dataclasses.dataclass(kw_only=True)
-class Bm25s(Search):
-    """BM25 by the package bm25s (Lù 2024), which scores every term and passage beforehand.
+class Bm25s(Bm25):
+    """BM25 as the package bm25s has it (Lù 2024), scored for every term and passage beforehand.
 
     method: lucene, robertson, atire, bm25l or bm25+ (Kamphuis et al. 2020); `delta` counts for
     the last two. k1 .9 and b .4 are Anserini's values. stopwords, stemmer: see
@@ -87,33 +83,76 @@ class Bm25s(Search):
             raise ClaimflowError(f"No BM25 '{self.method}': choose {', '.join(_METHODS)}.")
         check_terms(self.stopwords, self.stemmer)
 
-    def index(self, store: str, texts: list[str], ctx: Context) -> Any:
-        import bm25s
+    def analysis(self) -> Analysis:
+        return Words(self.stopwords, self.stemmer)
 
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # the package sets DEBUG
-        vocabulary: dict[str, int] = {}
-        ids = [
-            [vocabulary.setdefault(term, len(vocabulary)) for term in text]
-            for text in terms(texts, self.stopwords, self.stemmer)
-        ]
-        if not vocabulary:
-            return None
-        index = bm25s.BM25(
-            k1=self.k1, b=self.b, delta=self.delta, method=self.method, backend="numpy"
-        )
-        index.index((ids, vocabulary), create_empty_token=False, show_progress=False)
-        return index
-
-    def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:
+    def weigh(self, postings: Postings) -> Weighted:
         import numpy as np
 
-        if index is None:
-            return
-        starts, passages = index.scores["indptr"], index.scores["indices"]
-        for query in terms(queries, self.stopwords, self.stemmer):
-            scores = np.full(index.scores["num_docs"], -np.inf)
-            ids = index.get_tokens_ids(query)
-            if ids:
-                found = np.concatenate([passages[starts[i] : starts[i + 1]] for i in ids])
-                scores[found] = index.get_scores_from_ids(ids)[found]
-            yield scores
+        from components.retrieve.postings import Weighted
+
+        single = np.float32
+        n = len(postings.lengths)
+        mean = postings.lengths.mean() if n else 0.0
+        idf = per_frequency(lambda df: self._idf(df, n), postings.frequency)
+        weights = np.empty(len(postings.docs), single)
+        absent = None
+        if self.method in ("bm25l", "bm25+"):
+            without = self._part(np.zeros(1, single), np.ones(1)) if len(idf) else np.zeros(1)
+            absent = (idf * without[0]).astype(single)
+        length = 1 - self.b + self.b * postings.lengths / (mean or 1)
+        idf = idf.astype(single)
+        for first in range(0, len(weights), _SLICE):
+            here = slice(first, first + _SLICE)
+            term = np.searchsorted(
+                postings.start, np.arange(first, min(first + _SLICE, len(weights))), side="right"
+            )
+            part = self._part(postings.count[here].astype(single), length[postings.docs[here]])
+            value = idf[term - 1] * part
+            weights[here] = value if absent is None else value - absent[term - 1]
+        return Weighted(
+            terms=postings.terms,
+            start=postings.start,
+            docs=postings.docs,
+            weights=weights,
+            passages=n,
+            absent=absent,
+        )
+
+    def _idf(self, df: int, n: int) -> float:
+        match self.method:
+            case "lucene":
+                return math.log(1 + (n - df + 0.5) / (df + 0.5))
+            case "robertson":
+                return math.log(max(1, (n - df + 0.5) / (df + 0.5)))
+            case "atire":
+                return math.log(n / df)
+            case "bm25l":
+                return math.log((n + 1) / (df + 0.5))
+            case _:
+                return math.log((n + 1) / df)
+
+    def _part(self, count: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """What term counts give in texts of these lengths, 1 standing for the mean."""
+        k1 = self.k1
+        match self.method:
+            case "lucene" | "robertson":
+                return count / (k1 * length + count)
+            case "atire":
+                return (count * (k1 + 1)) / (count + k1 * length)
+            case "bm25l":
+                scaled = count / length
+                return ((k1 + 1) * (scaled + self.delta)) / (k1 + scaled + self.delta)
+            case _:
+                return ((k1 + 1) * count) / (k1 * length + count) + self.delta
+
+
+_SLICE = 4_000_000  # postings weighed at a time
+
+
+def per_frequency(idf: Callable[[int], float], frequency: np.ndarray) -> np.ndarray:
+    """(terms) the idf of each, by Python's log, which need not be NumPy's in the last bit."""
+    import numpy as np
+
+    distinct, which = np.unique(frequency, return_inverse=True)
+    return np.array([idf(int(df)) for df in distinct], np.float64)[which]

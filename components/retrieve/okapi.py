@@ -1,58 +1,86 @@
-"""Variants of BM25 as their papers have them, where bm25s has something else, on its engine."""
+"""Variants of BM25 as their papers have them, where bm25s has something else."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
-from components.retrieve.bm25 import Bm25s
-from components.retrieve.search import Search
-from components.step import Context
-from components.text import check_terms, terms
+from components.retrieve.bm25 import Bm25, Bm25s, per_frequency
+from components.text import Analysis, NltkWords, SpaceWords, Words, check_terms
+
+if TYPE_CHECKING:
+    from components.retrieve.postings import Postings, Weighted
+
+TOKENS = ("words", "nltk", "whitespace")
 
 
 @dataclasses.dataclass(kw_only=True)
-class Okapi(Bm25s):
-    """Okapi BM25 (Robertson et al. 1995) on the terms of `components.text.terms`.
+class Okapi(Bm25):
+    """Okapi BM25 (Robertson et al. 1995), with the scores of rank_bm25's BM25Okapi to the last bit.
 
     The idf log((N − df + .5) / (df + .5)) is negative for terms in over half of the passages; as
-    in rank_bm25's BM25Okapi, such a term gets `epsilon` times the mean idf instead.
+    there, such a term gets `epsilon` times the mean idf instead.
+
+    tokens: "words" (those of `components.text.terms`, by `stopwords` and `stemmer`), "nltk"
+    (`word_tokenize`) or "whitespace"; the latter two keep their case unless `lower` is set.
     """
 
-    method: str = dataclasses.field(init=False, default="okapi")
-    delta: float = dataclasses.field(init=False, default=0.0)
     k1: float = 1.5
     b: float = 0.75
     epsilon: float = 0.25
+    tokens: str = "words"
+    lower: bool = False
+    stopwords: str | None = "english"
+    stemmer: str | None = "porter"
 
     def __post_init__(self) -> None:
-        Search.__post_init__(self)
+        super().__post_init__()
+        if self.tokens not in TOKENS:
+            raise ClaimflowError(f"No tokens '{self.tokens}': choose {' or '.join(TOKENS)}.")
         check_terms(self.stopwords, self.stemmer)
 
-    def index(self, store: str, texts: list[str], ctx: Context) -> Any:
-        import bm25s
+    def analysis(self) -> Analysis:
+        if self.tokens == "words":
+            return Words(self.stopwords, self.stemmer)
+        plain = NltkWords() if self.tokens == "nltk" else SpaceWords()
+        return _Lowered(plain) if self.lower else plain
+
+    def weigh(self, postings: Postings) -> Weighted:
         import numpy as np
 
-        vocabulary: dict[str, int] = {}
-        ids = [
-            [vocabulary.setdefault(term, len(vocabulary)) for term in text]
-            for text in terms(texts, self.stopwords, self.stemmer)
-        ]
-        if not vocabulary:
-            return None
-        # ATIRE has Okapi's term frequency; Lucene's idf is never 0, so it can be divided out.
-        index = bm25s.BM25(
-            k1=self.k1, b=self.b, method="atire", idf_method="lucene", dtype="float64",
-            backend="numpy",
-        )  # fmt: skip
-        index.index((ids, vocabulary), create_empty_token=False, show_progress=False)
-        size, df = len(texts), np.diff(index.scores["indptr"])
-        idf = np.log(size - df + 0.5) - np.log(df + 0.5)
-        okapi = np.where(idf < 0, self.epsilon * idf.mean(), idf)
-        lucene = np.log(1 + (size - df + 0.5) / (df + 0.5))
-        index.scores["data"] *= np.repeat(okapi / lucene, df)
-        return index
+        from components.retrieve.postings import Weighted
+
+        passages = len(postings.lengths)
+        idf = per_frequency(
+            lambda df: math.log(passages - df + 0.5) - math.log(df + 0.5), postings.frequency
+        )
+        if len(idf):
+            # Added up term by term, as the package does: NumPy's sum rounds otherwise.
+            idf[idf < 0] = self.epsilon * (np.cumsum(idf)[-1] / len(idf))
+        mean = postings.lengths.sum() / max(1, passages)
+        length = self.k1 * (1 - self.b + self.b * postings.lengths / (mean or 1))
+        parts = postings.count * (self.k1 + 1) / (postings.count + length[postings.docs])
+        return Weighted(
+            terms=postings.terms,
+            start=postings.start,
+            docs=postings.docs,
+            weights=np.repeat(idf, postings.frequency) * parts,
+            passages=passages,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lowered:
+    tokens: Analysis
+
+    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+        return self.tokens.pieces(text.lower() for text in texts)
+
+    def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
+        return self.tokens.terms(pieces)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -73,13 +101,12 @@ class LowerBounded(Bm25s):
         if self.method not in ("bm25l", "bm25+"):
             raise ClaimflowError(f"'{self.method}' has no lower bound: choose bm25l or bm25+.")
 
-    def index(self, store: str, texts: list[str], ctx: Context) -> Any:
+    def weigh(self, postings: Postings) -> Weighted:
         import numpy as np
 
-        index = super().index(store, texts, ctx)
-        if index is not None:
+        found = super().weigh(postings)
+        if found.absent is not None:
             # What is kept is the difference to a passage without the term, which is added later.
-            absent = index.nonoccurrence_array
-            index.scores["data"] += np.repeat(absent, np.diff(index.scores["indptr"]))
-            index.nonoccurrence_array = np.zeros_like(absent)
-        return index
+            weights = found.weights + np.repeat(found.absent, postings.frequency)
+            found = dataclasses.replace(found, weights=weights, absent=None)
+        return found

@@ -1,0 +1,218 @@
+"""Tokens of many texts at once, equal to those of NLTK's `word_tokenize`.
+
+NLTK runs some thirty regular expressions over each sentence. They look no further than from one
+space to the next, but at the ends of a sentence. So a text falls into *pieces*: what stands between
+two spaces, the last of a sentence marked as such. Each distinct piece is tokenised once: the plain
+ones, by far the most, by one expression of ours, all others in one string by NLTK itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from components.assets import nltk_ready
+
+Tokens: TypeAlias = tuple[str, ...]
+
+_BLOCK = 1000  # texts at a time: their pieces stay in the processor's cache
+GAP = "\ue000"  # a private character, which no rule of the tokeniser knows
+# What may follow a sentence's last period, so that the period stands farther in front.
+_CLOSING = re.compile(r"[\s\])}>\"'»”’]*")
+# Where it can matter how a text is split in sentences: at a period that may end one, and at a
+# quote that may begin or end one. Other sentences end and begin as if they were one.
+_SPLIT_MATTERS = re.compile(r"\.(?![0-9A-Za-z]|\s*$)|[?!]\W*[\"'`]")
+# ASCII without quotes and without two of `:,` in a row: such a piece is parted by one expression.
+_PLAIN = re.compile(r"(?:[!#-&(-+\--9;-_a-~]|[:,](?![:,]))*")
+_PARTS = re.compile(
+    r"--|\.{2,}|[;@#$%&?!*\[\](){}<>]|[:,](?!\d)"
+    r"|(?:[^;@#$%&?!*\[\](){}<>:,.-]|-(?!-)|\.(?!\.)|[:,](?=\d))+"
+)
+# Ends at which it matters that nothing follows.
+_OPEN_END = re.compile(r"[.']\W*\Z")
+_PERIOD = re.compile(r"(.*[^.'\s])(\.[)\]}>\"»”’]{,4})", re.DOTALL)
+# Where a sentence may end, by NLTK's sentence splitter; and those places that are plain.
+_ENDS = re.compile(r"[.?!](?=[)\";}\]*:@'({\[‘’“”«»?!]|\s+\S)")
+_PLAIN_ENDS = re.compile(
+    r"(?<![^ ])((?:[A-Za-z0-9]+[.-])*[A-Za-z0-9]+)([.?!]) +"
+    r"(?=([A-Za-z0-9]+)([,;:?!)]?(?: |\Z))?)"
+)
+
+
+def tokenise(texts: Iterable[str]) -> list[list[str]]:
+    """The tokens of each text, in their own case, as `nltk.tokenize.word_tokenize` gives them."""
+    with unwatched():
+        return _tokenise(list(texts))
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """Keep Python from looking for cycles among what is made meanwhile: lists of words have none,
+    and looking at a million of them again and again takes a quarter of the time."""
+    watched = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if watched:
+            gc.enable()
+
+
+def _tokenise(texts: list[str]) -> list[list[str]]:
+    distinct = list(dict.fromkeys(texts))
+    known: dict[str, Tokens] = {}
+    tokens: dict[str, list[str]] = {}
+    for start in range(0, len(distinct), _BLOCK):
+        block = distinct[start : start + _BLOCK]
+        found, counts = pieces(block)
+        new = [piece for piece in dict.fromkeys(found) if piece not in known]
+        known.update(zip(new, learn(new), strict=True))
+        parts = map(known.__getitem__, found)
+        for text, count in zip(block, counts, strict=True):
+            tokens[text] = list(itertools.chain.from_iterable(itertools.islice(parts, count)))
+    return [tokens[text].copy() for text in texts]
+
+
+def pieces(texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    """(the pieces of all texts, how many each text has): what `learn` gives tokens of.
+
+    The last piece of a sentence ends in GAP. A sentence that NLTK must see whole begins with it.
+    """
+    nltk_ready()
+    found: list[str] = []
+    counts: list[int] = []
+    for text in texts:
+        before = len(found)
+        sentences = _sentences(text) if _SPLIT_MATTERS.search(text) else [text.rstrip()]
+        for sentence in sentences:
+            parts = sentence.split(" ")
+            last = parts[-1]
+            if (
+                sentence[:1] in ('"', "'")
+                or not (last[-1:].isalnum() or not _CLOSING.fullmatch(last))
+                or GAP in sentence
+            ):
+                found.append(GAP + sentence)
+            else:
+                parts[-1] = last + GAP
+                found += parts
+        counts.append(len(found) - before)
+    return found, counts
+
+
+def learn(distinct: Sequence[str]) -> list[Tokens]:
+    """The tokens of each piece."""
+    # A piece is another, as it stands inside a sentence, and what follows at its end.
+    parts = [_inside(piece) for piece in distinct]
+    known: dict[str, Tokens] = {"": ()}
+    hard = []
+    for inside in {part[0] for part in parts if part}:
+        lower = inside.lower()
+        if "nna" in lower or "mme" in lower or "cannot" in lower or "gotta" in lower:
+            hard.append(inside)  # gonna, wanna, gimme, lemme: in two parts
+        elif inside.isascii() and inside.isalnum():
+            known[inside] = (inside,)
+        elif _PLAIN.fullmatch(inside):
+            known[inside] = tuple(_PARTS.findall(inside))
+        elif inside:
+            hard.append(inside)
+    known.update(_by_nltk(hard))
+    return [
+        known[part[0]] + _closing(part[1]) if part else _alone(piece)
+        for piece, part in zip(distinct, parts, strict=True)
+    ]
+
+
+def _inside(piece: str) -> tuple[str, str] | None:
+    """(piece inside a sentence, period and what closes the sentence), or None: only NLTK knows."""
+    if piece[:1] == GAP:
+        return None
+    if piece[-1:] != GAP:
+        return piece, ""
+    piece = piece[:-1]
+    if not _OPEN_END.search(piece):
+        return piece, ""
+    end = _PERIOD.fullmatch(piece)
+    return (end[1], end[2]) if end else None
+
+
+@functools.cache
+def _closing(end: str) -> Tokens:
+    """Tokens of a period with closing brackets and quotes behind it, at a sentence's end."""
+    return (".", *_by_nltk([f"x{end[1:]}"])[f"x{end[1:]}"][1:]) if end else ()
+
+
+def _alone(piece: str) -> Tokens:
+    if piece[0] == GAP:
+        return tuple(_tokenizer().tokenize(piece[1:]))
+    return tuple(_tokenizer().tokenize(f"{GAP} {piece[:-1]}")[1:])
+
+
+def _by_nltk(new: list[str]) -> dict[str, Tokens]:
+    tokens = _tokenizer().tokenize(f" {GAP} ".join(["", *new, ""]))
+    known: dict[str, Tokens] = {}
+    start = 1
+    for piece in new:
+        end = tokens.index(GAP, start)
+        known[piece] = tuple(tokens[start:end])
+        start = end + 1
+    return known
+
+
+@functools.cache
+def _tokenizer() -> Any:
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()
+
+
+@functools.cache
+def _punkt() -> Any:
+    from nltk.tokenize import PunktTokenizer
+
+    return PunktTokenizer("english")
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences that Punkt finds, without its search through the text where all is plain."""
+    ends = list(_PLAIN_ENDS.finditer(text))
+    known = [_ends(*end.groups()) for end in ends]
+    if None in known or len(_ENDS.findall(text)) > len(ends):
+        found: list[str] = _punkt().sentences_from_text(text)
+        return found
+    broken = [end for end, breaks in zip(ends, known, strict=True) if breaks]
+    starts = [0, *(end.end() for end in broken)]
+    stops = [*(end.end(2) for end in broken), len(text.rstrip())]
+    return [text[start:stop] for start, stop in zip(starts, stops, strict=True) if start < stop]
+
+
+@functools.lru_cache(2**16)
+def _ends(word: str, mark: str, following: str, alone: str | None) -> bool | None:
+    """Whether a sentence ends at a mark between two words; None: it takes more to know.
+
+    alone: what stands behind `following` when that is a token of its own.
+    """
+    if mark != ".":
+        return True
+    if len(word) > 1 and word.isalpha() and word.lower() not in _wary():
+        return True
+    if alone is None:
+        return None
+    from nltk.tokenize.punkt import PunktToken
+
+    one, two = PunktToken(f"{word}."), PunktToken(following)
+    _punkt()._first_pass_annotation(one)
+    _punkt()._second_pass_annotation(one, two)
+    return bool(one.sentbreak)
+
+
+@functools.cache
+def _wary() -> set[str]:
+    """Words after which a period need not end the sentence."""
+    parameters = _punkt()._params
+    return parameters.abbrev_types | {first for first, _ in parameters.collocations}
