@@ -112,6 +112,11 @@ def space_words(texts: Iterable[str]) -> list[list[str]]:
     return analyse(texts, SpaceWords())
 
 
+def sentences(texts: Iterable[str]) -> list[list[str]]:
+    """The sentences of each text by NLTK's `sent_tokenize`; a text without any is one itself."""
+    return [words.sentences(text) or [text] for text in map(well_formed, texts)]
+
+
 def check_terms(stopwords: str | None, stemmer: str | None) -> None:
     """Raise ClaimflowError for a name that `terms` does not know."""
     if stopwords is not None and stopwords != "english":

@@ -88,8 +88,8 @@ def pieces(texts: Iterable[str]) -> tuple[list[str], list[int]]:
     counts: list[int] = []
     for text in texts:
         before = len(found)
-        sentences = _sentences(text) if _SPLIT_MATTERS.search(text) else [text.rstrip()]
-        for sentence in sentences:
+        within = sentences(text) if _SPLIT_MATTERS.search(text) else [text.rstrip()]
+        for sentence in within:
             parts = sentence.split(" ")
             last = parts[-1]
             if (
@@ -178,8 +178,9 @@ def _punkt() -> Any:
     return PunktTokenizer("english")
 
 
-def _sentences(text: str) -> list[str]:
-    """The sentences that Punkt finds, without its search through the text where all is plain."""
+def sentences(text: str) -> list[str]:
+    """What NLTK's `sent_tokenize` finds, without its search through a text where all is plain."""
+    nltk_ready()
     ends = list(_PLAIN_ENDS.finditer(text))
     known = [_ends(*end.groups()) for end in ends]
     if None in known or len(_ENDS.findall(text)) > len(ends):
