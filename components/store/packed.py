@@ -75,7 +75,7 @@ class Form(NamedTuple):
         return b"{%b}%b" % (fields, self.end.encode())
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct):
     """A line of an official file: its record, or the line itself in `raw`."""
 
     number: int
@@ -140,8 +140,11 @@ def open_packed(folder: Path) -> Packed | None:
 
     Raises ClaimflowError for one that is damaged or of another version.
     """
-    claims = f"{folder}/claims.arrow"
-    return _opened(folder, _state(claims)) if os.path.isfile(claims) else None
+    try:
+        state = _state(f"{folder}/claims.arrow")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return _opened(folder, state)
 
 
 class Packed:
@@ -185,19 +188,25 @@ class Packed:
     def lines(self, claim: str) -> Iterator[Line]:
         """The official file of a claim, line by line."""
         forms = [Form(*json.loads(form)) for form in self._entry(claim).forms]
+        names = {key for form in forms for key in form.keys} | {"line", "form", "extra", "raw"}
         for batch in self.batches(claim):
             try:
-                columns = batch.to_pydict()
+                columns = {
+                    name: batch.column(name).to_pylist() for name in names & {*batch.schema.names}
+                }
             except UnicodeDecodeError as error:
                 raise self.damaged(self.part(claim), error) from error
-            own = zip(*(columns[key] for key in ("line", "form", "extra", "raw")), strict=True)
+            own = zip(*(columns[name] for name in ("line", "form", "extra", "raw")), strict=True)
             for i, (number, at, text, raw) in enumerate(own):
                 if at is None:
                     yield Line(number, {}, None, raw)
                     continue
                 form = forms[at]
-                extra = json.loads(text) if text else {}
-                record = {k: extra[k] if k in extra else columns[k][i] for k in form.keys}
+                if text:
+                    extra = json.loads(text)
+                    record = {k: extra[k] if k in extra else columns[k][i] for k in form.keys}
+                else:
+                    record = {k: columns[k][i] for k in form.keys}
                 yield Line(number, record, form, None)
 
     def digest(self, claim: str) -> str:
