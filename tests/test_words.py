@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from components.assets import nltk_ready
 from components.score.words import tokens
-from components.words import GAP, tokenise
+from components.words import GAP, sentences, tokenise
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 
@@ -75,12 +75,35 @@ def nltk_words(text: str) -> list[str]:
 
 
 ABBREVIATED = ["U.S.", "Mr.", "a.m.", "J.", "No.", "5.", "3.5.", "co-op.", "e.g.", "he.", "What?"]
-FOLLOWING = ["The", "the", "He", "Lee", "Smith", "washington", "5", "2020,", "It!", "A", "is", "--"]
+FOLLOWING = [
+    "end.”",
+    'end."',
+    "U.S.”",
+    "what?')",
+    "end.)]",
+    "a.’”\n",
+    "The",
+    "the",
+    "He",
+    "Lee",
+    "Smith",
+    "washington",
+    "5",
+    "2020,",
+    "It!",
+    "A",
+    "is",
+    "--",
+]
 
 
 @given(st.lists(st.sampled_from(ABBREVIATED + FOLLOWING), max_size=9).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4000, deadline=None)
 def test_sentences_are_nltks(text: str) -> None:
+    nltk_ready()
+    from nltk.tokenize import sent_tokenize
+
+    assert sentences(text) == sent_tokenize(text)
     assert tokenise([text]) == [nltk_words(text)]
 
 
