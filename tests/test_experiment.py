@@ -226,12 +226,17 @@ def test_every_flow_writes_out(tmp_path: Path, flow: str) -> None:
     assert set(run) >= {"name", "axes", "measures", "cache", "mlflow_run_id"}
 
 
+LEFT_OUT = {"dataset", "tracking", "runner", "scorer", "llm", "embedder", "system", "models"}
+GROUPS = {
+    str(name).removeprefix("optional ")
+    for entry in yaml.safe_load((ROOT / "conf" / "config.yaml").read_text())["defaults"]
+    if isinstance(entry, dict)
+    for name in entry
+}
 CHOICES = [
     f"{path.parent.name}={path.stem}"
     for path in sorted((ROOT / "conf").glob("*/[!_]*.yaml"))
-    if path.parent.name
-    not in ("sweep", "dataset", "tracking", "runner", "scorer", "llm", "embedder", "system")
-    and path.parent.name + path.stem != "modelspaper"  # nothing without a system
+    if path.parent.name in GROUPS - LEFT_OUT
 ]
 
 

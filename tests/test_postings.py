@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from components.cache import Cache
 from components.records import Case, Claim, Hit, Passage, Query
 from components.retrieve import bm25, postings
-from components.retrieve.bm25 import Bm25s, RankBm25
+from components.retrieve.bm25 import Bm25s
+from components.retrieve.okapi import Okapi
 from components.retrieve.postings import Postings, Weighted
 from components.retrieve.search import Search
 from components.step import Context, release_models
@@ -29,7 +30,7 @@ queries = st.lists(st.sampled_from([*WORDS, "unheard"]), max_size=15).map(" ".jo
 def test_okapi_scores_are_the_packages_to_the_last_bit(texts: list[str], query: str) -> None:
     from rank_bm25 import BM25Okapi
 
-    step = RankBm25(tokens="whitespace")
+    step = Okapi(tokens="whitespace")
     corpus = [text.split() for text in texts]
     index = step.weigh(Postings.of(texts, step.analysis()))
     ours = index.scores(query.split())
@@ -103,7 +104,9 @@ def hits(step: Search, texts: list[str], ctx: Context) -> list[Hit]:
 
 
 @pytest.mark.parametrize(
-    "step", [Bm25s(), Bm25s(method="bm25+"), RankBm25(), RankBm25(tokens="whitespace")], ids=repr
+    "step",
+    [Bm25s(), Bm25s(method="bm25+"), Okapi(tokens="nltk"), Okapi(tokens="whitespace")],
+    ids=repr,
 )
 def test_an_index_from_the_cache_finds_the_same(
     step: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from components.retrieve.dense import Dense
@@ -33,9 +33,9 @@ class SentenceMax(Dense):
         )
         return vectors, first
 
-    def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:
+    def compare(self, index: Any, vectors: np.ndarray) -> Iterable[np.ndarray]:
         import numpy as np
 
-        vectors, first = index
-        for query in self.encoder.queries(queries, ctx):
-            yield np.maximum.reduceat(vectors @ query, first)
+        by_sentence, first = index
+        for found in super().compare(by_sentence, vectors):
+            yield np.maximum.reduceat(found, first)
