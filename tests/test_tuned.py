@@ -39,7 +39,13 @@ pytestmark = [
 ]
 WORDS = dict(zip(AVERITEC_LABELS, ("True", "False", "Unknown", "Both"), strict=True))
 TOWNS = ("Vell", "Orrin", "Tarn", "Lisk", "Moor", "Pell", "Dunn", "Harr")
-TINY = {"batch": 4, "evaluations": 2, "held_out": 0.25, "threads": 1}
+TINY: dict[str, Any] = {
+    "packing": False,
+    "batch": 4,
+    "evaluations": 2,
+    "held_out": 0.25,
+    "threads": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +292,7 @@ def test_scores_are_the_log_probabilities_of_the_words(
     longer = judge.row(claim, gold_pairs(claim) * 2)
     assert longer
     with torch.no_grad():  # padding changes nothing but the last bits
-        batch = judge.model(**judge.batch([row, longer]))
+        batch = judge.model(**judge.batch([row, longer], padded=True))
     assert judge.log_probabilities(batch)[0].numpy() == pytest.approx(expected, abs=1e-5)
 
 
