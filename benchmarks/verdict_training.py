@@ -28,8 +28,8 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 GRID: dict[str, list[dict[str, Any]]] = {
     "lora_llm": [
         *({"rate": rate, "class_weight": w} for rate in (5e-4, 1e-3, 2e-3) for w in (0.0, 0.5)),
-        {"rate": 5e-4, "lora": {"r": 64, "alpha": 128}},
         {"rate": 1e-3, "lora": {"r": 64, "alpha": 64}},
+        {"rate": 1e-3, "lora": {"dropout": 0.15}, "epochs": 8},
     ],
     "encoder": [{"rate": rate, "class_weight": w} for rate in (1e-4, 3e-4) for w in (0.0, 0.5)],
     "lora_encoder": [
@@ -47,10 +47,15 @@ def step_of(model: str, changes: dict[str, Any], limit: int | None, held_out: fl
 
     def read(group: str, name: str) -> dict[str, Any]:
         found = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
-        return {key: value for key, value in found.items() if key != "_target_"}
+        return {key: value for key, value in found.items() if key not in ("_target_", "defaults")}
 
     settings = read("verdict", model)
-    training = read("trainer", "full") | {"limit": limit}
+    import torch
+
+    training = read("trainer", "full")
+    if torch.cuda.is_available():
+        training |= read("trainer", "gpu")
+    training |= {"limit": limit}
     if held_out:
         training["held_out"] = held_out
     lora = settings.pop("lora")
