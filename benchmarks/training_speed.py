@@ -13,6 +13,7 @@ steps=3 warm=1 compile=no slots=512 sizes=2 tokens=512 limit=40.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import random
 import sys
@@ -177,7 +178,7 @@ def measure(
             folder=Path(folder),
             callbacks=[Stamp()],
         )
-    spans = list(zip(ends, ends[1:], strict=False))
+    spans = list(itertools.pairwise(ends))
     rates = [sum(real[a:b]) / (stamps[b] - stamps[a]) for a, b in spans]
     seconds = stamps[ends[-1]] - stamps[ends[0]]
     return {
