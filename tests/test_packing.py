@@ -127,12 +127,12 @@ def test_a_sliding_window_is_refused() -> None:
 
 def test_batches_cover_every_pass_in_an_order_of_its_own() -> None:
     rows = [{"input_ids": [0] * n, "labels": n} for n in range(1, 31)]
-    for settings in (Training(tokens=64), Training(packing=False, batch=4)):
-        found = settings.batches(rows, 2, 13, packed=True)
-        assert found == settings.batches(rows, 2, 13, packed=True)
-        assert found != settings.batches(rows, 2, 14, packed=True)
-        half = len(settings.batches(rows, 1, 13, packed=True))
+    for trainer in (Training(tokens=64), Training(packing=False, batch=4)):
+        found = trainer.batches([rows, rows], 13, packed=True)
+        assert found == trainer.batches([rows, rows], 13, packed=True)
+        assert found != trainer.batches([rows, rows], 14, packed=True)
+        half = len(trainer.batches([rows], 13, packed=True))
         for part in (found[:half], found[half:]):
             assert sorted(row["labels"] for batch in part for row in batch) == list(range(1, 31))
         assert found[:half] != found[half:]
-    assert len(Training(tokens=64, batch=4).batches(rows, 1, 13, packed=False)) == 8
+    assert len(Training(tokens=64, batch=4).batches([rows], 13, packed=False)) == 8

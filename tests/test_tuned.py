@@ -22,14 +22,13 @@ from components.files import ROOT, home
 from components.reason.tuned import (
     Judge,
     TunedVerdict,
-    class_weights,
     gold_pairs,
     softmax,
     temperature,
 )
 from components.records import AVERITEC_LABELS, Answer, Case, Claim, Evidence, Question, encode
 from components.step import Context
-from components.train.trainer import Lora, Training
+from components.train.trainer import Lora, Training, balanced
 from tests.conftest import Ran, compose
 from tests.test_verdict import REFUTED, SUPPORTED, case_of, toys
 
@@ -205,9 +204,9 @@ def test_the_split_is_by_label_and_seed() -> None:
 
 def test_class_weights() -> None:
     labels = [0] * 6 + [1] * 2
-    assert class_weights(labels, 0) == [1, 1, 0, 0]
-    assert class_weights(labels, 1) == pytest.approx([2 / 3, 2, 0, 0])  # 6 × 2/3 = 2 × 2
-    half = class_weights(labels, 0.5)
+    assert balanced(labels, 0, 4) == [1, 1, 0, 0]
+    assert balanced(labels, 1, 4) == pytest.approx([2 / 3, 2, 0, 0])  # 6 × 2/3 = 2 × 2
+    half = balanced(labels, 0.5, 4)
     assert half[1] / half[0] == pytest.approx(math.sqrt(3))
     assert (6 * half[0] + 2 * half[1]) / 8 == pytest.approx(1)
 

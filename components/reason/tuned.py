@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import dataclasses
 import functools
 import json
+import random
 import shutil
 import threading
 from pathlib import Path
@@ -28,6 +28,7 @@ from components.train.trainer import (
     Lora,
     Row,
     Training,
+    balanced,
     float32_head,
     no_masks_by_cudnn,
     quiet,
@@ -75,6 +76,7 @@ class TunedVerdict(TrainedStep):
     lora: None trains all weights. rate: peak learning rate. epochs: passes over the training
     claims. class_weight: a label weighs by its
     frequency to the power of minus this in the loss; 0: all claims alike, 1: all labels alike.
+    shuffle: questions stand in another order in each pass, as their order decides nothing.
     adapter: a folder that training wrote, to use without fitting; one for another base model is
     an error. What the folder says of prompt, words, length and temperature holds then.
 
@@ -94,6 +96,7 @@ class TunedVerdict(TrainedStep):
     rate: float
     epochs: int
     class_weight: float = 0.5
+    shuffle: bool = False
     words: dict[str, str] | None = None
     prompt: Path = Path("verdict.txt")
     adapter: Path | None = None
@@ -129,10 +132,21 @@ class TunedVerdict(TrainedStep):
         half = self.trainer.half and bool(self.lora and self.words)
         judge = Judge(self.untrained(frequencies(learned)), self.model, self.prompt, half=half)
         model = self.lora.wrap(judge.model, judge.task) if self.lora else judge.model
-        kept, held = (
-            [row for i in part if (row := judge.row(learned[i], gold_pairs(learned[i]), labels[i]))]
-            for part in self.trainer.split(labels, seed)
-        )
+        inside, outside = self.trainer.split(labels, seed)
+        rng = random.Random(seed)
+
+        def rows(part: list[int], mixed: bool) -> list[Row]:
+            """The input of claims; those that can't fit are left out."""
+            found = []
+            for i in part:
+                pairs = gold_pairs(learned[i])
+                if mixed:
+                    rng.shuffle(pairs)
+                if row := judge.row(learned[i], pairs, labels[i]):
+                    found.append(row)
+            return found
+
+        kept, held = rows(inside, self.shuffle), rows(outside, False)
         if not kept or not held:
             raise ClaimflowError(
                 f"{len(kept)} training claims and {len(held)} held-out ones are too few: give more "
@@ -141,13 +155,16 @@ class TunedVerdict(TrainedStep):
             )
         unfinished = ctx.cache.unfinished(ctx.fit_key(self))
         settings, packed = self.trainer, bool(self.words)
+        passes = [rows(inside, True) if self.shuffle and n else kept for n in range(self.epochs)]
         curve = tune(
             model,
-            settings.batches(kept, self.epochs, seed, packed),
-            settings.batches(held, 1, seed, packed),
+            settings.batches(passes, seed, packed),
+            settings.batches([held], seed, packed),
             collate=functools.partial(judge.batch, padded=not settings.packing),
             log_probabilities=judge.log_probabilities,
-            weights=class_weights([row["labels"] for row in kept], self.class_weight),
+            weights=balanced(
+                [row["labels"] for row in kept], self.class_weight, len(AVERITEC_LABELS)
+            ),
             settings=settings,
             rate=self.rate,
             epochs=self.epochs,
@@ -397,14 +414,6 @@ def gold_pairs(claim: Claim) -> Pairs:
         for question in claim.questions
         for answer in question.answers
     ] or [(question.question, NO_ANSWER) for question in claim.questions]
-
-
-def class_weights(labels: list[int], power: float) -> list[float]:
-    """The weight of each class in the loss: frequency ** -power; the mean over examples is 1."""
-    counts = collections.Counter(labels)
-    raw = {label: count**-power for label, count in counts.items()}
-    scale = len(labels) / sum(raw[label] for label in labels)
-    return [raw.get(i, 0.0) * scale for i in range(len(AVERITEC_LABELS))]
 
 
 def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:

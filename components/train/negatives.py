@@ -124,7 +124,9 @@ def corrupted(triples: list[Triple], rounds: int, seed: int) -> list[list[Triple
             for n, others in enumerate(parts):
                 # Few others would be no negative, so most draws are over at once.
                 for other in rng.sample(others, min(len(others), 10)):
-                    claim, question, answer = (*triple[:n], other, *triple[n + 1 :])
+                    parted = list(triple)
+                    parted[n] = other
+                    claim, question, answer = parted
                     if (claim, question, answer) not in known:
                         made.append((claim, question, answer))
                         break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import shutil
@@ -130,8 +131,8 @@ class Training:
         held = held or chosen[:1]
         return sorted(set(chosen) - set(held)), sorted(held)
 
-    def batches(self, rows: list[Row], passes: int, seed: int, packed: bool) -> list[list[Row]]:
-        """The rows of each step of `passes` passes over `rows`, in an order that the seed decides.
+    def batches(self, passes: list[list[Row]], seed: int, packed: bool) -> list[list[Row]]:
+        """The rows of each step, one pass after the other, in an order that the seed decides.
 
         packed: may a step have many rows one behind the other?
         """
@@ -140,20 +141,21 @@ class Training:
         import torch
         from transformers.trainer_pt_utils import get_length_grouped_indices
 
-        found: list[list[int]] = []
-        lengths = [len(row["input_ids"]) for row in rows]
-        for n in range(passes):
+        found: list[list[Row]] = []
+        for n, rows in enumerate(passes):
+            lengths = [len(row["input_ids"]) for row in rows]
             if packed and self.packing:
-                found += packs(lengths, self.tokens, random.Random(seed + n))
-                continue
-            grouped: Any = get_length_grouped_indices
-            order = grouped(
-                lengths,
-                self.batch * self.accumulate,
-                generator=torch.Generator().manual_seed(seed + n),
-            )
-            found += [order[at : at + self.batch] for at in range(0, len(order), self.batch)]
-        return [[rows[i] for i in batch] for batch in found]
+                groups = packs(lengths, self.tokens, random.Random(seed + n))
+            else:
+                grouped: Any = get_length_grouped_indices
+                order = grouped(
+                    lengths,
+                    self.batch * self.accumulate,
+                    generator=torch.Generator().manual_seed(seed + n),
+                )
+                groups = [order[at : at + self.batch] for at in range(0, len(rows), self.batch)]
+            found += [[rows[i] for i in group] for group in groups]
+        return found
 
     @property
     def half(self) -> bool:
@@ -270,8 +272,9 @@ def tune(
     if settings.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     if settings.compile:
-        for module in model.modules():
-            if type(module).__name__ in (model.get_base_model()._no_split_modules or ()):
+        base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        for module in base.modules():
+            if type(module).__name__ in (base._no_split_modules or ()):
                 module.compile()
     total = -(-len(batches) // settings.accumulate)
     every = -(-total // (epochs * settings.evaluations))
@@ -325,6 +328,14 @@ def tune(
         if {"loss", "eval_loss"} & entry.keys()
     ]
     return [entry | {"epoch": round(entry["epoch"] * epochs, 4)} for entry in curve]
+
+
+def balanced(labels: list[int], power: float, classes: int) -> list[float]:
+    """The weight of each class in the loss: frequency ** -power; the mean over examples is 1."""
+    counts = collections.Counter(labels)
+    raw = {label: count**-power for label, count in counts.items()}
+    scale = len(labels) / sum(raw[label] for label in labels)
+    return [raw.get(i, 0.0) * scale for i in range(classes)]
 
 
 def no_masks_by_cudnn() -> None:
