@@ -175,7 +175,9 @@ def label(found: Searched, documents: dict[str, Document], ctx: Any, ratio: int)
         negatives=Negatives(ratio=ratio, strategy=argument("strategy") or "hard", depth=20),
     )
     with tempfile.TemporaryDirectory() as folder:
-        trained = step.fit(found.train, entailments(), documents, Path(folder), ctx)
+        trained = step.fit(
+            found.train, entailments()[: 4 * len(found.train)], documents, Path(folder), ctx
+        )
         scored = step.scores(step.load(Path(folder))[0], found.dev, documents)
     gold = [one.claim for one in found.dev]
     measures: dict[str, Any] = {}

@@ -35,7 +35,7 @@ GRID: dict[str, list[dict[str, Any]]] = {
         {"rate": 5e-4},
         {"rate": 2e-3},
         {"lora": {"r": 64, "alpha": 64}},
-        {"lora": {"dropout": 0.15}, "epochs": 8},
+        {"lora": {"dropout": 0.15}},
     ],
     "encoder": [{"rate": rate, "class_weight": w} for rate in (1e-4, 3e-4) for w in (0.0, 0.5)],
     "lora_encoder": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -32,19 +33,24 @@ def test_packs_hold_each_example_once_and_no_more_than_they_may(
 
 
 @settings(deadline=None)  # the first one imports torch
-@given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=30), min_size=1), st.booleans())
-def test_joined_says_where_each_example_is(rows: list[list[int]], padded: bool) -> None:
-    batch = joined(rows, pad=0, longest=30, padded=padded)
+@given(
+    st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=30), min_size=1),
+    st.booleans(),
+    st.sampled_from((0, 100, 2000)),
+)
+def test_joined_says_where_each_example_is(rows: list[list[int]], padded: bool, least: int) -> None:
+    batch = joined(rows, pad=0, longest=30, padded=padded, least=least)
     ids, starts = batch["input_ids"][0].tolist(), batch["cu_seq_lens_q"].tolist()
-    assert len(ids) % MULTIPLE == 0
-    assert len(ids) == starts[-1]
+    assert len(ids) % MULTIPLE == 0 or len(ids) == least
+    assert len(ids) == starts[-1] >= least
+    assert all(0 < b - a <= batch["max_length_q"] for a, b in itertools.pairwise(starts))
+    count = len(rows)
     for row, at, end, last in zip(
-        rows, starts[:-1], starts[1:], batch["logits_to_keep"].tolist(), strict=True
+        rows, starts[:count], starts[1 : count + 1], batch["logits_to_keep"].tolist(), strict=True
     ):
         assert ids[at:end] == row + [0] * (end - at - len(row))
         assert last == at + len(row) - 1
         assert batch["position_ids"][0, at:end].tolist() == list(range(end - at))
-        assert end - at <= batch["max_length_q"]
 
 
 def model(folder: Path | None = None) -> Any:

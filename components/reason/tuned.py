@@ -160,7 +160,11 @@ class TunedVerdict(TrainedStep):
             model,
             settings.batches(passes, seed, packed),
             settings.batches([held], seed, packed),
-            collate=functools.partial(judge.batch, padded=not settings.packing),
+            collate=functools.partial(
+                judge.batch,
+                padded=not settings.packing,
+                least=settings.tokens if settings.packing and settings.compile else 0,
+            ),
             log_probabilities=judge.log_probabilities,
             weights=balanced(
                 [row["labels"] for row in kept], self.class_weight, len(AVERITEC_LABELS)
@@ -364,15 +368,15 @@ class Judge:
             )
         return int(ids[0])
 
-    def batch(self, rows: list[Row], padded: bool = False) -> dict[str, Any]:
-        """Rows as tensors: of a language model one behind the other, each with the room of the
-        longest if `padded`; of an encoder padded to the longest."""
+    def batch(self, rows: list[Row], padded: bool = False, least: int = 0) -> dict[str, Any]:
+        """Rows as tensors: of a language model one behind the other (see `joined`), of an encoder
+        padded to the longest."""
         import torch
 
         if self.tuned.words:
             ids = [row["input_ids"] for row in rows]
             pad = self.tokenizer.pad_token_id or 0
-            return joined(ids, pad, self.tuned.max_length, padded)
+            return joined(ids, pad, self.tuned.max_length, padded, least)
         inputs = [{name: x for name, x in row.items() if name != "labels"} for row in rows]
         padded_rows = self.tokenizer.pad(inputs, return_tensors="pt")
         return {name: torch.as_tensor(x) for name, x in padded_rows.items()}

@@ -116,6 +116,7 @@ class Entailment(PairTask):
             epochs=len(passes),
             seed=seed,
             folder=checkpoints,
+            best="f1_macro",  # by accuracy, a model that says NEI of all is hard to beat
         )
         model.save_pretrained(folder)
         write_whole(folder / CURVE, encode(curve))

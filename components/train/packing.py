@@ -37,26 +37,33 @@ def packs(lengths: list[int], tokens: int, rng: random.Random) -> list[list[int]
     return groups
 
 
-def joined(rows: list[list[int]], pad: int, longest: int, padded: bool = False) -> dict[str, Any]:
+def joined(
+    rows: list[list[int]], pad: int, longest: int, padded: bool = False, least: int = 0
+) -> dict[str, Any]:
     """Token ids of examples as one row, and what the model must know of their places.
 
     pad: id of the padding token. longest: no example may have more tokens; one number for all
     batches, as each other one would be compiled anew. padded: each example takes the room of the
-    longest one, as in a batch that is padded.
+    longest one, as in a batch that is padded. least: tokens that the row has at least, as one
+    shape is compiled once.
 
     input_ids and position_ids are (1, tokens) with positions from 0 in each example;
-    cu_seq_lens_q (examples + 1) where examples begin, and the end; logits_to_keep (examples) the
-    places of their last tokens: the model computes logits there alone.
+    cu_seq_lens_q where examples begin, and the end, with those of padding alone that fill the row;
+    logits_to_keep (examples) the places of their last tokens: the model computes logits there
+    alone.
     """
     import torch
 
     room = [max(map(len, rows))] * len(rows) if padded else [len(row) for row in rows]
-    room[-1] += -sum(room) % MULTIPLE
+    total = max(least, sum(room) + -sum(room) % MULTIPLE)
+    while (missing := total - sum(room)) > 0:  # examples of padding alone
+        rows, room = [*rows, []], [*room, min(missing, longest)]
     ids: list[int] = []
     positions: list[int] = []
     starts, last = [0], []
     for row, size in zip(rows, room, strict=True):
-        last.append(len(ids) + len(row) - 1)
+        if row:
+            last.append(len(ids) + len(row) - 1)
         ids += row + [pad] * (size - len(row))
         positions += range(size)
         starts.append(len(ids))
@@ -64,7 +71,7 @@ def joined(rows: list[list[int]], pad: int, longest: int, padded: bool = False) 
         "input_ids": torch.tensor([ids]),
         "position_ids": torch.tensor([positions]),
         "cu_seq_lens_q": torch.tensor(starts, dtype=torch.int32),
-        "max_length_q": longest + MULTIPLE,
+        "max_length_q": longest,
         "logits_to_keep": torch.tensor(last),
         "use_cache": False,
     }

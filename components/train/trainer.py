@@ -178,6 +178,7 @@ def tune(
     epochs: int,
     seed: int,
     folder: Path,
+    best: str = "mean",
     callbacks: Sequence[Any] = (),
 ) -> list[dict[str, float]]:
     """Train `model` in place on `batches`; it ends in its best state on `held`. The loss by step.
@@ -185,8 +186,8 @@ def tune(
     log_probabilities: what the model puts out to (examples, classes), float32; the loss is the
     negative one of the right class, times its weight, in the mean over a batch. rate: the peak
     learning rate. epochs: how many `batches` are. folder: where checkpoints lie; one that was
-    killed goes on from its last whole checkpoint, to the same weights on the CPU. callbacks: more
-    ones of the Trainer. Raises ClaimflowError when the loss is no number.
+    killed goes on from its last whole checkpoint, to the same weights on the CPU. best: what is
+    highest in the best state: accuracy, f1_macro or their mean. callbacks: more of the Trainer. Raises ClaimflowError when the loss is no number.
     """
     import torch
     from tqdm import tqdm
@@ -297,10 +298,10 @@ def tune(
         save_strategy="steps",
         save_steps=every,
         save_total_limit=1,  # and the best one
-        logging_steps=max(1, total // 200),  # each one waits for the GPU
+        logging_steps=max(1, min(10, total // 20)),  # each one waits for the GPU
         logging_nan_inf_filter=False,  # which waits at every step, and hides them
         load_best_model_at_end=True,
-        metric_for_best_model="mean",
+        metric_for_best_model=best,
         restore_callback_states_from_checkpoint=True,
         remove_unused_columns=False,
         label_names=["labels"],  # which a PEFT model's signature does not show
