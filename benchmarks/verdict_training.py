@@ -2,6 +2,7 @@
 
     python -m benchmarks.verdict_training choose=yes       compare settings, on train alone
     python -m benchmarks.verdict_training out=FILE.json    those of conf/verdict, measured on dev
+    python -m benchmarks.verdict_training settings=CHOSEN.json    the best that choose wrote there
 
 Other arguments: models=lora_llm,encoder,lora_encoder; seeds=13,14,15; jobs=6 (trainings at a time
 on one device); limit=N (training claims, and as many of dev). `choose` trains each setting of GRID
@@ -27,9 +28,14 @@ from benchmarks.common import argument, data, row
 CONF = Path(__file__).resolve().parent.parent / "conf"
 GRID: dict[str, list[dict[str, Any]]] = {
     "lora_llm": [
-        *({"rate": rate, "class_weight": w} for rate in (5e-4, 1e-3, 2e-3) for w in (0.0, 0.5)),
-        {"rate": 5e-4, "lora": {"r": 64, "alpha": 128}},
-        {"rate": 1e-3, "lora": {"r": 64, "alpha": 64}},
+        {},
+        {"shuffle": False},
+        {"class_weight": 0.0},
+        {"class_weight": 0.25},
+        {"rate": 5e-4},
+        {"rate": 2e-3},
+        {"lora": {"r": 64, "alpha": 64}},
+        {"lora": {"dropout": 0.15}},
     ],
     "encoder": [{"rate": rate, "class_weight": w} for rate in (1e-4, 3e-4) for w in (0.0, 0.5)],
     "lora_encoder": [
@@ -47,10 +53,15 @@ def step_of(model: str, changes: dict[str, Any], limit: int | None, held_out: fl
 
     def read(group: str, name: str) -> dict[str, Any]:
         found = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
-        return {key: value for key, value in found.items() if key != "_target_"}
+        return {key: value for key, value in found.items() if key not in ("_target_", "defaults")}
 
     settings = read("verdict", model)
-    training = read("trainer", "full") | {"limit": limit}
+    import torch
+
+    training = read("trainer", "full")
+    if torch.cuda.is_available():
+        training |= read("trainer", "gpu")
+    training |= {"limit": limit}
     if held_out:
         training["held_out"] = held_out
     lora = settings.pop("lora")
@@ -183,12 +194,25 @@ def report(gold: Sequence[str], systems: dict[str, Dev]) -> list[dict[str, Any]]
     return rows
 
 
+def chosen(model: str) -> dict[str, Any]:
+    """The settings of the highest held-out mean in the file that `settings` names."""
+    if not argument("settings"):
+        return {}
+    found = json.loads(Path(argument("settings")).read_text(encoding="utf-8"))["runs"]
+    runs = [run for run in found if run["model"] == model]
+
+    def held_out(run: dict[str, Any]) -> float:
+        return sum(float(run["held_out"][name]["value"]) for name in ("accuracy", "f1_macro"))
+
+    return dict(max(runs, key=held_out)["changes"]) if runs else {}
+
+
 def say(text: str) -> None:
     print(text, flush=True)
 
 
 def main() -> None:
-    known = ("out", "choose", "models", "seeds", "jobs", "limit")
+    known = ("out", "choose", "settings", "models", "seeds", "jobs", "limit")
     for said in sys.argv[1:]:
         if said.partition("=")[0] not in known:
             sys.exit(f"error: '{said}': known are {', '.join(f'{name}=' for name in known)}.")
@@ -208,7 +232,8 @@ def main() -> None:
     if choose:
         plan = [(model, changes, seeds[0]) for model in models for changes in GRID[model]]
     else:
-        plan = [(model, {}, seed) for model in models for seed in seeds]
+        best = {model: chosen(model) for model in models}
+        plan = [(model, best[model], seed) for model in models for seed in seeds]
     say(f"{len(plan)} trainings on {device}, {jobs} at a time")
     start = time.perf_counter()
     done: list[dict[str, Any]] = []

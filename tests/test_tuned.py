@@ -22,14 +22,13 @@ from components.files import ROOT, home
 from components.reason.tuned import (
     Judge,
     TunedVerdict,
-    class_weights,
     gold_pairs,
     softmax,
     temperature,
 )
 from components.records import AVERITEC_LABELS, Answer, Case, Claim, Evidence, Question, encode
 from components.step import Context
-from components.train.trainer import Lora, Training
+from components.train.trainer import Lora, Training, balanced
 from tests.conftest import Ran, compose
 from tests.test_verdict import REFUTED, SUPPORTED, case_of, toys
 
@@ -39,7 +38,13 @@ pytestmark = [
 ]
 WORDS = dict(zip(AVERITEC_LABELS, ("True", "False", "Unknown", "Both"), strict=True))
 TOWNS = ("Vell", "Orrin", "Tarn", "Lisk", "Moor", "Pell", "Dunn", "Harr")
-TINY = {"batch": 4, "evaluations": 2, "held_out": 0.25, "threads": 1}
+TINY: dict[str, Any] = {
+    "packing": False,
+    "batch": 4,
+    "evaluations": 2,
+    "held_out": 0.25,
+    "threads": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -199,9 +204,9 @@ def test_the_split_is_by_label_and_seed() -> None:
 
 def test_class_weights() -> None:
     labels = [0] * 6 + [1] * 2
-    assert class_weights(labels, 0) == [1, 1, 0, 0]
-    assert class_weights(labels, 1) == pytest.approx([2 / 3, 2, 0, 0])  # 6 × 2/3 = 2 × 2
-    half = class_weights(labels, 0.5)
+    assert balanced(labels, 0, 4) == [1, 1, 0, 0]
+    assert balanced(labels, 1, 4) == pytest.approx([2 / 3, 2, 0, 0])  # 6 × 2/3 = 2 × 2
+    half = balanced(labels, 0.5, 4)
     assert half[1] / half[0] == pytest.approx(math.sqrt(3))
     assert (6 * half[0] + 2 * half[1]) / 8 == pytest.approx(1)
 
@@ -286,7 +291,7 @@ def test_scores_are_the_log_probabilities_of_the_words(
     longer = judge.row(claim, gold_pairs(claim) * 2)
     assert longer
     with torch.no_grad():  # padding changes nothing but the last bits
-        batch = judge.model(**judge.batch([row, longer]))
+        batch = judge.model(**judge.batch([row, longer], padded=True))
     assert judge.log_probabilities(batch)[0].numpy() == pytest.approx(expected, abs=1e-5)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import dataclasses
+import functools
 import json
+import random
 import shutil
 import threading
 from pathlib import Path
@@ -22,7 +23,17 @@ from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
 from components.text import well_formed
 from components.train.card import card
-from components.train.trainer import Lora, Row, Training, float32_head, quiet, tune
+from components.train.packing import attend_within_examples, joined
+from components.train.trainer import (
+    Lora,
+    Row,
+    Training,
+    balanced,
+    float32_head,
+    no_masks_by_cudnn,
+    quiet,
+    tune,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +76,7 @@ class TunedVerdict(TrainedStep):
     lora: None trains all weights. rate: peak learning rate. epochs: passes over the training
     claims. class_weight: a label weighs by its
     frequency to the power of minus this in the loss; 0: all claims alike, 1: all labels alike.
+    shuffle: questions stand in another order in each pass, as their order decides nothing.
     adapter: a folder that training wrote, to use without fitting; one for another base model is
     an error. What the folder says of prompt, words, length and temperature holds then.
 
@@ -84,6 +96,7 @@ class TunedVerdict(TrainedStep):
     rate: float
     epochs: int
     class_weight: float = 0.5
+    shuffle: bool = False
     words: dict[str, str] | None = None
     prompt: Path = Path("verdict.txt")
     adapter: Path | None = None
@@ -115,12 +128,25 @@ class TunedVerdict(TrainedStep):
         check_labels(labels)
         seed = ctx.seed_for("tuned verdict")
         set_seed(seed)
-        judge = Judge(self.untrained(frequencies(learned)), self.model, self.prompt)
+        # A frozen language model is as good in the bfloat16 that it is kept in.
+        half = self.trainer.half and bool(self.lora and self.words)
+        judge = Judge(self.untrained(frequencies(learned)), self.model, self.prompt, half=half)
         model = self.lora.wrap(judge.model, judge.task) if self.lora else judge.model
-        kept, held = (
-            [row for i in part if (row := judge.row(learned[i], gold_pairs(learned[i]), labels[i]))]
-            for part in self.trainer.split(labels, seed)
-        )
+        inside, outside = self.trainer.split(labels, seed)
+        rng = random.Random(seed)
+
+        def rows(part: list[int], mixed: bool) -> list[Row]:
+            """The input of claims; those that can't fit are left out."""
+            found = []
+            for i in part:
+                pairs = gold_pairs(learned[i])
+                if mixed:
+                    rng.shuffle(pairs)
+                if row := judge.row(learned[i], pairs, labels[i]):
+                    found.append(row)
+            return found
+
+        kept, held = rows(inside, self.shuffle), rows(outside, False)
         if not kept or not held:
             raise ClaimflowError(
                 f"{len(kept)} training claims and {len(held)} held-out ones are too few: give more "
@@ -128,14 +154,22 @@ class TunedVerdict(TrainedStep):
                 "that don't fit are left out."
             )
         unfinished = ctx.cache.unfinished(ctx.fit_key(self))
+        settings, packed = self.trainer, bool(self.words)
+        passes = [rows(inside, True) if self.shuffle and n else kept for n in range(self.epochs)]
         curve = tune(
             model,
-            kept,
-            held,
-            collate=judge.batch,
+            settings.batches(passes, seed, packed),
+            settings.batches([held], seed, packed),
+            collate=functools.partial(
+                judge.batch,
+                padded=not settings.packing,
+                least=settings.tokens if settings.packing and settings.compile else 0,
+            ),
             log_probabilities=judge.log_probabilities,
-            weights=class_weights([row["labels"] for row in kept], self.class_weight),
-            settings=self.trainer,
+            weights=balanced(
+                [row["labels"] for row in kept], self.class_weight, len(AVERITEC_LABELS)
+            ),
+            settings=settings,
             rate=self.rate,
             epochs=self.epochs,
             seed=seed,
@@ -231,10 +265,17 @@ def about(folder: Path) -> Tuned:
 class Judge:
     """A model in memory, and how claims become its input. Threads may share it.
 
-    folder: of trained weights; None: the base model as it is.
+    folder: of trained weights; None: the base model as it is. half: weights in bfloat16.
     """
 
-    def __init__(self, tuned: Tuned, base: Path, prompt: Path, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        tuned: Tuned,
+        base: Path,
+        prompt: Path,
+        folder: Path | None = None,
+        half: bool = False,
+    ) -> None:
         import torch
         from transformers import (
             AutoModelForCausalLM,
@@ -247,12 +288,13 @@ class Judge:
         self.task = "CAUSAL_LM" if tuned.words else "SEQ_CLS"
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base, local_files_only=True)
         adapter = folder if folder and (folder / "adapter_config.json").exists() else None
-        load = {"dtype": torch.float32, "local_files_only": True}
+        dtype = torch.bfloat16 if half else torch.float32
+        load: dict[str, Any] = {"dtype": dtype, "local_files_only": True}
         if tuned.words:
-            self.tokenizer.padding_side = "left"
             self.model: Any = AutoModelForCausalLM.from_pretrained(base, **load)
             self.columns = [self._token(tuned.words[label]) for label in AVERITEC_LABELS]
             float32_head(self.model.lm_head)
+            attend_within_examples(self.model)
         else:
             source = base if adapter or not folder else folder
             self.model = AutoModelForSequenceClassification.from_pretrained(
@@ -326,21 +368,24 @@ class Judge:
             )
         return int(ids[0])
 
-    def batch(self, rows: list[Row]) -> dict[str, Any]:
-        """Rows as tensors, padded to the longest."""
+    def batch(self, rows: list[Row], padded: bool = False, least: int = 0) -> dict[str, Any]:
+        """Rows as tensors: of a language model one behind the other (see `joined`), of an encoder
+        padded to the longest."""
         import torch
 
-        inputs = dict(self.tokenizer.pad(rows, return_tensors="pt"))
-        if self.tuned.words:  # padded on the left: the last position is that before the word
-            inputs["position_ids"] = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)
-            inputs["logits_to_keep"] = 1
-        return {name: x if isinstance(x, int) else torch.as_tensor(x) for name, x in inputs.items()}
+        if self.tuned.words:
+            ids = [row["input_ids"] for row in rows]
+            pad = self.tokenizer.pad_token_id or 0
+            return joined(ids, pad, self.tuned.max_length, padded, least)
+        inputs = [{name: x for name, x in row.items() if name != "labels"} for row in rows]
+        padded_rows = self.tokenizer.pad(inputs, return_tensors="pt")
+        return {name: torch.as_tensor(x) for name, x in padded_rows.items()}
 
     def log_probabilities(self, outputs: Any) -> Any:
         """(examples, labels), float32, of what the model gave."""
         logits = outputs.logits
         if self.tuned.words:
-            logits = logits[:, -1]
+            logits = logits[0]
         return logits.float().log_softmax(-1)[:, self.columns]
 
     def scores(self, rows: list[Row]) -> np.ndarray:
@@ -353,12 +398,12 @@ class Judge:
         found = np.zeros((len(rows), len(self.columns)), dtype=np.float32)
         device = self.model.device
         size = 1 if device.type == "cpu" else 32
+        no_masks_by_cudnn()
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
         with tqdm(total=len(rows), desc="verdicts", delay=2, leave=False, disable=None) as bar:
             for at in range(0, len(order), size):
                 some = order[at : at + size]
                 inputs = self.batch([rows[i] for i in some])
-                inputs.pop("labels", None)
                 with torch.inference_mode():
                     outputs = self.model(**send_to_device(inputs, device))
                     found[some] = self.log_probabilities(outputs).cpu().numpy()
@@ -373,14 +418,6 @@ def gold_pairs(claim: Claim) -> Pairs:
         for question in claim.questions
         for answer in question.answers
     ] or [(question.question, NO_ANSWER) for question in claim.questions]
-
-
-def class_weights(labels: list[int], power: float) -> list[float]:
-    """The weight of each class in the loss: frequency ** -power; the mean over examples is 1."""
-    counts = collections.Counter(labels)
-    raw = {label: count**-power for label, count in counts.items()}
-    scale = len(labels) / sum(raw[label] for label in labels)
-    return [raw.get(i, 0.0) * scale for i in range(len(AVERITEC_LABELS))]
 
 
 def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:

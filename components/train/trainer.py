@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
+from components.train.packing import packs
 
 Row = dict[str, Any]  # input_ids and what else the model takes, and `labels`: a class from 0
 WHOLE = "whole"  # the mark of a checkpoint that is written
@@ -31,7 +34,11 @@ class Lora:
     dora: bool = False
 
     def wrap(self, model: Any, task: str) -> Any:
-        """The PEFT model around `model`; task: CAUSAL_LM or SEQ_CLS, whose head is trained too."""
+        """The PEFT model around `model`; task: CAUSAL_LM or SEQ_CLS, whose head is trained too.
+
+        Its own weights are float32 also where the model's are bfloat16.
+        """
+        import torch
         from peft import LoraConfig, get_peft_model
 
         config = LoraConfig(
@@ -43,12 +50,18 @@ class Lora:
             use_rslora=self.rslora,
             use_dora=self.dora,
         )
+        half = model.dtype
         try:
-            return get_peft_model(model, config)
+            model = get_peft_model(model, config)
         except ValueError as error:  # no module has such a name
             raise ClaimflowError(
                 f"LoRA with targets {self.targets}: {str(error).split('. ')[0]}."
             ) from error
+        for module in model.modules():
+            # Else PEFT makes float32 of what enters each layer, before autocast takes it back.
+            if half == torch.bfloat16 and hasattr(module, "cast_input_dtype_enabled"):
+                module.cast_input_dtype_enabled = False
+        return model
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -58,17 +71,24 @@ class Training:
     limit: train on so many claims, chosen by seed (None: all). updates: at most so many (None: as
     many as the epochs take). held_out: share of them, by label,
     that is not trained on: it decides when to stop, which state is kept (the one of highest mean
-    of accuracy and macro-F1) and the temperature. batch: examples a step on a device, times
-    `accumulate` for one update. evaluations: on the held-out part, an epoch; each is a checkpoint.
-    patience: evaluations without a better one before training stops. warmup: share of all
-    updates. max_length: tokens of an example. mixed: bfloat16 where the GPU has it; the head
-    always computes in float32. checkpointing: activations are computed again in the backward
-    pass, for memory. threads: of the CPU; the last bits depend on it.
+    of accuracy and macro-F1) and the temperature.
+
+    packing: of a language model, a step takes as many examples as `tokens` tokens hold, one behind
+    the other without padding; otherwise, and of an encoder, `batch` examples of like length,
+    padded to the longest. Both are on a device and times `accumulate` for one update.
+    evaluations: on the held-out part, an epoch; each is a checkpoint. patience: evaluations
+    without a better one before training stops. warmup: share of all updates. max_length: tokens of
+    an example. mixed: bfloat16 where the GPU has it; logits are float32, and so are the weights
+    that are trained. compile: the layers of the model, by torch.compile: half a minute on a GPU,
+    for faster steps. checkpointing: activations are computed again in the backward pass, for
+    memory. threads: of the CPU; the last bits depend on it.
     """
 
     limit: int | None = None
     updates: int | None = None
     held_out: float = 0.1
+    packing: bool = True
+    tokens: int = 4096
     batch: int = 16
     accumulate: int = 1
     warmup: float = 0.1
@@ -78,6 +98,7 @@ class Training:
     patience: int = 3
     max_length: int = 1024
     mixed: bool = True
+    compile: bool = False
     checkpointing: bool = False
     threads: int = 2
 
@@ -86,9 +107,10 @@ class Training:
             raise ClaimflowError(
                 f"trainer.held_out is a share between 0 and 1, not {self.held_out}."
             )
-        if min(self.batch, self.accumulate, self.evaluations, self.patience) < 1:
+        counts = (self.tokens, self.batch, self.accumulate, self.evaluations, self.patience)
+        if min(counts) < 1:
             raise ClaimflowError(
-                "trainer.batch, accumulate, evaluations and patience are 1 or more."
+                "trainer.tokens, batch, accumulate, evaluations and patience are 1 or more."
             )
 
     def split(self, labels: list[str], seed: int) -> tuple[list[int], list[int]]:
@@ -109,11 +131,44 @@ class Training:
         held = held or chosen[:1]
         return sorted(set(chosen) - set(held)), sorted(held)
 
+    def batches(self, passes: list[list[Row]], seed: int, packed: bool) -> list[list[Row]]:
+        """The rows of each step, one pass after the other, in an order that the seed decides.
+
+        packed: may a step have many rows one behind the other?
+        """
+        import random
+
+        import torch
+        from transformers.trainer_pt_utils import get_length_grouped_indices
+
+        found: list[list[Row]] = []
+        for n, rows in enumerate(passes):
+            lengths = [len(row["input_ids"]) for row in rows]
+            if packed and self.packing:
+                groups = packs(lengths, self.tokens, random.Random(seed + n))
+            else:
+                grouped: Any = get_length_grouped_indices
+                order = grouped(
+                    lengths,
+                    self.batch * self.accumulate,
+                    generator=torch.Generator().manual_seed(seed + n),
+                )
+                groups = [order[at : at + self.batch] for at in range(0, len(rows), self.batch)]
+            found += [[rows[i] for i in group] for group in groups]
+        return found
+
+    @property
+    def half(self) -> bool:
+        """Is bfloat16 asked for, and to be had?"""
+        import torch
+
+        return self.mixed and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+
 
 def tune(
     model: Any,
-    rows: list[Row],
-    held: list[Row],
+    batches: list[list[Row]],
+    held: list[list[Row]],
     *,
     collate: Callable[[list[Row]], dict[str, Any]],
     log_probabilities: Callable[[Any], Any],
@@ -123,14 +178,16 @@ def tune(
     epochs: int,
     seed: int,
     folder: Path,
+    best: str = "mean",
+    callbacks: Sequence[Any] = (),
 ) -> list[dict[str, float]]:
-    """Train `model` in place on `rows`; it ends in its best state on `held`. The loss by step.
+    """Train `model` in place on `batches`; it ends in its best state on `held`. The loss by step.
 
     log_probabilities: what the model puts out to (examples, classes), float32; the loss is the
-    negative one of the right class, times its weight. rate: the peak learning rate. epochs: passes
-    over `rows`. folder: where
-    checkpoints lie; one that was killed goes on from its last whole checkpoint, to the same
-    weights on the CPU.
+    negative one of the right class, times its weight, in the mean over a batch. rate: the peak
+    learning rate. epochs: how many `batches` are. folder: where checkpoints lie; one that was
+    killed goes on from its last whole checkpoint, to the same weights on the CPU. best: what is
+    highest in the best state: accuracy, f1_macro or their mean. callbacks: more of the Trainer. Raises ClaimflowError when the loss is no number.
     """
     import torch
     from tqdm import tqdm
@@ -144,30 +201,9 @@ def tune(
 
     weight = torch.tensor(weights)
 
-    class _ByLength(torch.utils.data.Sampler[int]):
-        """Batches of like length, in an order that seed and epoch alone decide, so that a resumed
-        epoch is the same one."""
-
-        epoch = 0
-
-        def set_epoch(self, epoch: int) -> None:
-            self.epoch = epoch
-
-        def __len__(self) -> int:
-            return len(rows)
-
-        def __iter__(self) -> Iterator[int]:
-            from transformers.trainer_pt_utils import get_length_grouped_indices
-
-            order = torch.Generator().manual_seed(seed + self.epoch)
-            size = settings.batch * settings.accumulate
-            lengths = [len(row["input_ids"]) for row in rows]
-            grouped: Any = get_length_grouped_indices
-            return iter(grouped(lengths, size, generator=order))
-
     class _Trainer(Trainer):
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            return _ByLength()
+            return torch.utils.data.SequentialSampler(batches)
 
         def compute_loss(
             self,
@@ -195,6 +231,13 @@ def tune(
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.bar.update()
 
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if not math.isfinite(logs.get("loss", 0)):
+                raise ClaimflowError(
+                    f"The loss is no number at update {state.global_step}: lower the learning "
+                    "rate, or train with trainer.mixed=false."
+                )
+
         def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             names = ("loss", "accuracy", "f1_macro")
             self.bar.set_postfix({name: f"{more['metrics'][f'eval_{name}']:.3f}" for name in names})
@@ -219,59 +262,89 @@ def tune(
         )
         return {"accuracy": accuracy, "f1_macro": macro, "mean": (accuracy + macro) / 2}
 
+    def only(batch: list[list[Row]]) -> dict[str, Any]:
+        [rows] = batch
+        # The first entry says how many examples a batch has.
+        return {"labels": torch.tensor([row["labels"] for row in rows])} | collate(rows)
+
     for checkpoint in folder.glob("checkpoint-*"):
         if not (checkpoint / WHOLE).exists():  # killed while it was written
             shutil.rmtree(checkpoint)
     if settings.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
-    updates = -(-len(rows) // (settings.batch * settings.accumulate))
-    every = -(-updates // settings.evaluations)
+    if settings.compile:
+        base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        for module in base.modules():
+            if type(module).__name__ in (base._no_split_modules or ()):
+                module.compile()
+    total = -(-len(batches) // settings.accumulate)
+    every = -(-total // (epochs * settings.evaluations))
     torch.set_num_threads(settings.threads)
-    cuda = torch.cuda.is_available()
+    no_masks_by_cudnn()
+    arguments = TrainingArguments(
+        str(folder),
+        num_train_epochs=1,  # that has the batches of all
+        max_steps=min(settings.updates or total, total),
+        per_device_train_batch_size=1,
+        per_device_eval_batch_size=1,
+        gradient_accumulation_steps=settings.accumulate,
+        learning_rate=rate,
+        lr_scheduler_type=settings.schedule,
+        warmup_steps=settings.warmup,
+        weight_decay=settings.weight_decay,
+        bf16=settings.half,
+        eval_strategy="steps",
+        eval_steps=every,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=1,  # and the best one
+        logging_steps=max(1, min(10, total // 20)),  # each one waits for the GPU
+        logging_nan_inf_filter=False,  # which waits at every step, and hides them
+        load_best_model_at_end=True,
+        metric_for_best_model=best,
+        restore_callback_states_from_checkpoint=True,
+        remove_unused_columns=False,
+        label_names=["labels"],  # which a PEFT model's signature does not show
+        dataloader_pin_memory=torch.cuda.is_available(),
+        report_to="none",
+        disable_tqdm=True,  # ours instead: theirs prints every step's loss
+        seed=seed,
+    )
+    arguments._n_gpu = min(arguments.n_gpu, 1)  # several: one process each, by accelerate launch
     trainer = _Trainer(
         model,
-        TrainingArguments(
-            str(folder),
-            num_train_epochs=epochs,
-            max_steps=settings.updates or -1,
-            per_device_train_batch_size=settings.batch,
-            per_device_eval_batch_size=settings.batch,
-            gradient_accumulation_steps=settings.accumulate,
-            learning_rate=rate,
-            lr_scheduler_type=settings.schedule,
-            warmup_steps=settings.warmup,
-            weight_decay=settings.weight_decay,
-            bf16=settings.mixed and cuda and torch.cuda.is_bf16_supported(),
-            eval_strategy="steps",
-            eval_steps=every,
-            save_strategy="steps",
-            save_steps=every,
-            save_total_limit=1,  # and the best one
-            logging_steps=1,
-            load_best_model_at_end=True,
-            metric_for_best_model="mean",
-            restore_callback_states_from_checkpoint=True,
-            remove_unused_columns=False,
-            label_names=["labels"],  # which a PEFT model's signature does not show
-            dataloader_pin_memory=cuda,
-            report_to="none",
-            disable_tqdm=True,  # ours instead: theirs prints every step's loss
-            seed=seed,
-        ),
-        data_collator=collate,
-        train_dataset=rows,
+        arguments,
+        data_collator=only,
+        train_dataset=batches,
         eval_dataset=held,
         compute_metrics=measures,
-        callbacks=[EarlyStoppingCallback(settings.patience), _Watch()],
+        callbacks=[EarlyStoppingCallback(settings.patience), _Watch(), *callbacks],
     )
     trainer.model_accepts_loss_kwargs = False  # ours is the mean of a batch, also in accumulation
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=any(folder.glob("checkpoint-*")))
-    return [
+    curve = [
         {name: float(entry[name]) for name in CURVE if name in entry}
         for entry in trainer.state.log_history
         if {"loss", "eval_loss"} & entry.keys()
     ]
+    return [entry | {"epoch": round(entry["epoch"] * epochs, 4)} for entry in curve]
+
+
+def balanced(labels: list[int], power: float, classes: int) -> list[float]:
+    """The weight of each class in the loss: frequency ** -power; the mean over examples is 1."""
+    counts = collections.Counter(labels)
+    raw = {label: count**-power for label, count in counts.items()}
+    scale = len(labels) / sum(raw[label] for label in labels)
+    return [raw.get(i, 0.0) * scale for i in range(classes)]
+
+
+def no_masks_by_cudnn() -> None:
+    """Keep cuDNN from attention: of bfloat16 with a mask, its backward pass gives NaN for some
+    lengths on H100 and H200 (https://github.com/pytorch/pytorch/issues/196678)."""
+    import torch
+
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def quiet() -> None:
@@ -293,7 +366,8 @@ def float32_head(head: Any) -> None:
     class Float32Linear(torch.nn.Linear):
         def forward(self, input: torch.Tensor) -> torch.Tensor:
             with torch.autocast(input.device.type, enabled=False):
-                return super().forward(input.float())
+                weight, bias = self.weight.float(), None if self.bias is None else self.bias.float()
+                return torch.nn.functional.linear(input.float(), weight, bias)
 
     linear = [module for module in head.modules() if isinstance(module, torch.nn.Linear)]
     linear[-1].__class__ = Float32Linear

@@ -1,0 +1,137 @@
+"""Laws of negative sampling."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.cache import Cache
+from components.errors import ClaimflowError
+from components.train.negatives import Negative, Negatives, Positives, corrupted
+
+CORPUS = [str(n) for n in range(30)]
+documents = st.lists(st.sampled_from(CORPUS), unique=True, max_size=20)
+claims = st.lists(
+    st.builds(
+        Positives,
+        claim=st.integers(0, 99).map(str),
+        count=st.integers(1, 3),
+        gold=documents,
+        ranking=documents,
+    ),
+    max_size=6,
+    unique_by=lambda one: one.claim,
+)
+settings = st.builds(
+    Negatives,
+    ratio=st.integers(0, 8),
+    strategy=st.sampled_from(("random", "hard", "annealed")),
+    depth=st.integers(1, 25),
+    last=st.integers(0, 3),
+)
+
+
+def by_claim(found: list[Negative], step: int) -> dict[str, list[str]]:
+    docs: dict[str, list[str]] = {}
+    for one in found:
+        if one.step == step:
+            docs.setdefault(one.claim, []).append(one.doc)
+    return docs
+
+
+@given(settings, claims, st.integers(1, 4), st.integers(0, 9))
+def test_never_gold_never_twice_and_as_many_as_asked_for(
+    how: Negatives, positives: list[Positives], passes: int, seed: int
+) -> None:
+    found = how.sample(positives, CORPUS, passes, seed)
+    assert found == how.sample(positives, CORPUS, passes, seed)
+    assert {one.claim for one in found} <= {one.claim for one in positives}
+    for step in range(passes):
+        docs = by_claim(found, step)
+        for one in positives:
+            drawn = docs.get(one.claim, [])
+            pool = CORPUS if how.strategy == "random" else one.ranking[: how.depth]
+            left = set(pool) - set(one.gold)
+            assert set(drawn) <= left
+            assert len(set(drawn)) == len(drawn)
+            assert len(drawn) == min(how.per_positive(step, passes) * one.count, len(left))
+
+
+@given(settings, claims, st.integers(1, 3), st.integers(0, 9))
+def test_a_claim_draws_by_itself(
+    how: Negatives, positives: list[Positives], passes: int, seed: int
+) -> None:
+    together = Counter(
+        (n.claim, n.doc, n.step) for n in how.sample(positives[::-1], CORPUS, passes, seed)
+    )
+    alone = Counter(
+        (n.claim, n.doc, n.step)
+        for one in positives
+        for n in how.sample([one], CORPUS, passes, seed)
+    )
+    assert together == alone
+
+
+@given(st.integers(0, 30), st.integers(0, 5), st.integers(1, 9))
+def test_annealing_goes_down_from_the_ratio_to_the_last(ratio: int, last: int, passes: int) -> None:
+    how = Negatives(strategy="annealed", ratio=ratio, last=last)
+    counts = [how.per_positive(step, passes) for step in range(passes)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == ratio
+    if passes > 1:
+        assert counts[-1] == min(ratio, last)
+
+
+def test_seeds_and_passes_differ() -> None:
+    one = [Positives(claim="1", count=1, gold=["0"])]
+    how = Negatives(strategy="random", ratio=5)
+    found = how.sample(one, CORPUS, 2, 13)
+    assert by_claim(found, 0) != by_claim(found, 1)
+    assert found != how.sample(one, CORPUS, 2, 14)
+
+
+def test_negatives_are_data_of_their_own(tmp_path: Path) -> None:
+    one = [Positives(claim="1", count=2, gold=["0"], ranking=CORPUS)]
+    how = Negatives(ratio=3)
+    cache = Cache(tmp_path)
+    found, artifact = how.kept(one, CORPUS, 1, 13, cache)
+    assert found == how.sample(one, CORPUS, 1, 13)
+    assert len(found) == 6
+    assert how.kept(one, CORPUS, 1, 13, cache)[1] == artifact
+    more = dataclasses.replace(how, ratio=4).kept(one, CORPUS, 1, 13, cache)[1]
+    assert more.digest != artifact.digest
+
+
+text = st.sampled_from("abcd")
+
+
+@given(st.lists(st.tuples(text, text, text), unique=True, max_size=12), st.integers(0, 3))
+def test_corruption_changes_one_part_and_makes_no_positive(
+    triples: list[tuple[str, str, str]], rounds: int
+) -> None:
+    found = corrupted(triples, rounds, 13)
+    assert found == corrupted(triples, rounds, 13)
+    for triple, made in zip(triples, found, strict=True):
+        assert len(made) <= 3 * rounds
+        for other in made:
+            assert other not in triples
+            assert sum(a != b for a, b in zip(triple, other, strict=True)) == 1
+
+
+def test_corruption_of_parts_that_all_differ_is_whole() -> None:
+    triples = [(f"claim {n}", f"question {n}", f"answer {n}") for n in range(8)]
+    for triple, made in zip(triples, corrupted(triples, 3, 13), strict=True):
+        changed = [next(n for n in range(3) if triple[n] != other[n]) for other in made]
+        assert changed == [0, 1, 2] * 3
+
+
+def test_settings_that_cannot_be() -> None:
+    with pytest.raises(ClaimflowError, match="No negatives 'soft': choose random, hard"):
+        Negatives(strategy="soft")
+    with pytest.raises(ClaimflowError, match="0 or more"):
+        Negatives(ratio=-1)

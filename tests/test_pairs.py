@@ -1,0 +1,128 @@
+"""Rerankers and labels of claim and abstract: data, decisions, training by seed, refusals."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.cache import Cache
+from components.errors import ClaimflowError
+from components.files import home
+from components.records import Claim, Document, Finding, GoldSet
+from components.step import Context
+from components.train.entail import Entailment, annotated, f1, finding, predictions, tuned
+from components.train.negatives import Negatives
+from components.train.pairs import Candidates
+from components.train.rerank import Reranker, best_weight, cloze_claims, ndcg, summed
+from components.train.trainer import Training
+from tests.test_tuned import files, models
+
+__all__ = ["models"]  # a fixture
+pytestmark = pytest.mark.skipif(not (home() / "models").is_dir(), reason="no models laid out")
+
+TINY = Training(batch=4, held_out=0.25, threads=1, max_length=48, packing=False)
+DOCUMENTS = {
+    str(n): Document(id=str(n), title=f"Town {n}", sentences=[f"Fact {n}.", "More.", f"End {n}."])
+    for n in range(12)
+}
+
+
+def candidates(n: int) -> Candidates:
+    """A claim on document n, which the ranking has at its third place."""
+    others = [str(i) for i in range(12) if i != n]
+    docs = [*others[:2], str(n), *others[2:]]
+    gold = [GoldSet(label=("SUPPORT", "CONTRADICT")[n % 2], items=[(str(n), 0), (str(n), 2)])]
+    claim = Claim(id=str(n), text=f"Town {n} is so.", gold=gold, relevant=[str(n)])
+    return Candidates(claim=claim, docs=docs, scores=[-float(i) for i in range(12)])
+
+
+FOUND = [candidates(n) for n in range(12)]
+
+
+def test_annotated_sentences() -> None:
+    text = "Town 1 is so."
+    assert annotated(FOUND[1].claim, DOCUMENTS) == [
+        (text, "Fact 1. End 1.", "CONTRADICT"),  # the rationale, whole
+        (text, "Fact 1.", "CONTRADICT"),
+        (text, "More.", "NEI"),
+        (text, "End 1.", "CONTRADICT"),
+    ]
+
+
+def test_an_abstract_is_judged_by_its_best_sentence() -> None:
+    found = finding("7", np.array([[0.1, 0.1, 0.8], [0.2, 0.5, 0.3], [0.5, 0.1, 0.4]]))
+    assert (found.doc, found.label, found.sentences) == ("7", "CONTRADICT", [1])
+    assert found.probabilities == {"SUPPORT": 0.2, "CONTRADICT": 0.5, "NEI": 0.3}
+
+
+def test_threshold_and_depth_are_those_of_the_highest_f1() -> None:
+    def said(doc: str, label: str, none: float) -> Finding:
+        return Finding(doc=doc, label=label, probabilities={"NEI": none})
+
+    found = FOUND[:2]
+    scored = [
+        [said("1", "SUPPORT", 0.5), said("2", "SUPPORT", 0.6), said("0", "SUPPORT", 0.3)],
+        [said("0", "SUPPORT", 0.55), said("2", "SUPPORT", 0.9), said("1", "CONTRADICT", 0.2)],
+    ]
+    threshold, depth, best = tuned(found, scored)
+    assert best == f1(found, scored, threshold, depth) == 1
+    assert 0.5 <= threshold < 0.7
+    assert depth >= 3
+    assert f1(found, scored, 0.0, 10) == pytest.approx(2 * 2 / (6 + 2))
+    assert f1(found, scored, 0.0, 1) == 0
+    kept = predictions(found, scored, 0.45, 2)
+    assert [[f.doc for f in p.findings] for p in kept] == [["1"], []]
+
+
+def test_scores_in_a_sum() -> None:
+    assert summed([1, 2, 3], [30, 20, 10], 0.0) == pytest.approx([-(1.5**0.5), 0, 1.5**0.5])
+    assert summed([1, 2, 3], [30, 20, 10], 0.5) == pytest.approx([0, 0, 0])
+    first = [[0.0] * 2 + [-1.0] + [-2.0] * 9]
+    assert ndcg(FOUND[:1], first) == pytest.approx(1 / math.log2(4))
+    right = [[0.0] * 2 + [1.0] + [0.0] * 9]
+    assert best_weight(FOUND[:1], right) > 0
+    assert ndcg(FOUND[:1], right) == 1
+
+
+def test_cloze_claims_are_last_sentences() -> None:
+    short = Document(id="s", sentences=["One.", "Two."])
+    claims = cloze_claims([*DOCUMENTS.values(), short])
+    assert len(claims) == 12
+    assert (claims[3].text, claims[3].relevant) == ("End 3.", ["3"])
+
+
+def fitted(kind: str, model: Path, folder: Path, cache: Path, seed: int = 13) -> Any:
+    folder.mkdir()
+    ctx = Context(Cache(cache), seed=seed)
+    more: dict[str, Any] = {"model": model, "trainer": TINY, "rate": 1e-3, "epochs": 2, "warm": 1}
+    if kind == "nli":
+        pairs = [("It is so.", "It is so, indeed.", "SUPPORT"), ("It is.", "No.", "CONTRADICT")]
+        step: Any = Entailment(negatives=Negatives(ratio=2), **more)
+        return step, step.fit(FOUND, pairs, DOCUMENTS, folder, ctx)
+    step = Reranker(negatives=Negatives(ratio=3), **more)
+    cloze = [
+        Candidates(claim=c, docs=list(DOCUMENTS), scores=[0.0] * 12)
+        for c in cloze_claims(list(DOCUMENTS.values()))
+    ]
+    return step, step.fit(FOUND, cloze, DOCUMENTS, folder, ctx)
+
+
+@pytest.mark.parametrize("kind", ["nli", "reranker"])
+def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_path: Path) -> None:
+    step, trained = fitted(kind, models / "bert", tmp_path / "a", tmp_path / "cache")
+    assert files(tmp_path / "a").keys() >= {"model.safetensors", "pairs.json", "curve.json"}
+    fitted(kind, models / "bert", tmp_path / "b", tmp_path / "other")
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    encoder = step.load(tmp_path / "a")
+    scored = step.scores(encoder[0] if kind == "nli" else encoder, FOUND, DOCUMENTS)
+    assert [len(scores) for scores in scored] == [10 if kind == "nli" else 12] * 12
+    assert trained.negatives
+    step.model = models / "other"
+    with pytest.raises(ClaimflowError, match=rf"was trained for {kind} on bert .* on other"):
+        step.load(tmp_path / "a")
+    with pytest.raises(ClaimflowError, match="no pairs.json"):
+        step.load(tmp_path)
