@@ -191,7 +191,7 @@ def test_accumulated_and_recomputed_gradients_train_alike(models: Path, tmp_path
 def test_packed_training_takes_fewer_steps_and_its_seed_decides(
     models: Path, tmp_path: Path
 ) -> None:
-    settings = Training(**(TINY | {"packing": True, "tokens": 500}))
+    settings = Training(**(TINY | {"packing": True, "tokens": 2000}))
     found = [
         files(
             Context(Cache(tmp_path / name), toys(TOWNS)).model(llm(models, trainer=settings)).path
