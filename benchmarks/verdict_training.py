@@ -31,7 +31,7 @@ GRID: dict[str, list[dict[str, Any]]] = {
         {},
         {"shuffle": False},
         {"class_weight": 0.0},
-        {"class_weight": 0.25},
+        {"class_weight": 0.5},
         {"rate": 5e-4},
         {"rate": 2e-3},
         {"lora": {"r": 64, "alpha": 64}},

@@ -124,5 +124,5 @@ def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_p
     step.model = models / "other"
     with pytest.raises(ClaimflowError, match=rf"was trained for {kind} on bert .* on other"):
         step.load(tmp_path / "a")
-    with pytest.raises(ClaimflowError, match="no pairs.json"):
+    with pytest.raises(ClaimflowError, match=r"no pairs\.json"):
         step.load(tmp_path)

@@ -188,6 +188,22 @@ def test_accumulated_and_recomputed_gradients_train_alike(models: Path, tmp_path
             assert weights == pytest.approx(other[name], abs=1e-5), name
 
 
+def test_packed_training_takes_fewer_steps_and_its_seed_decides(
+    models: Path, tmp_path: Path
+) -> None:
+    settings = Training(**(TINY | {"packing": True, "tokens": 2000}))
+    found = [
+        files(
+            Context(Cache(tmp_path / name), toys(TOWNS)).model(llm(models, trainer=settings)).path
+        )
+        for name in "ab"
+    ]
+    assert found[0] == found[1]
+    curve = json.loads(found[0]["curve.json"])
+    assert 2 <= len({entry["step"] for entry in curve}) < 6
+    assert curve[-1]["epoch"] == 2
+
+
 def test_the_split_is_by_label_and_seed() -> None:
     labels = ["a"] * 40 + ["b"] * 20
     settings = Training(held_out=0.1)

@@ -187,7 +187,8 @@ def tune(
     negative one of the right class, times its weight, in the mean over a batch. rate: the peak
     learning rate. epochs: how many `batches` are. folder: where checkpoints lie; one that was
     killed goes on from its last whole checkpoint, to the same weights on the CPU. best: what is
-    highest in the best state: accuracy, f1_macro or their mean. callbacks: more of the Trainer. Raises ClaimflowError when the loss is no number.
+    highest in the best state: accuracy, f1_macro or their mean. callbacks: more of the Trainer.
+    Raises ClaimflowError when the loss is no number.
     """
     import torch
     from tqdm import tqdm
@@ -279,12 +280,13 @@ def tune(
                 module.compile()
     total = -(-len(batches) // settings.accumulate)
     every = -(-total // (epochs * settings.evaluations))
+    total = min(settings.updates or total, total)
     torch.set_num_threads(settings.threads)
     no_masks_by_cudnn()
     arguments = TrainingArguments(
         str(folder),
         num_train_epochs=1,  # that has the batches of all
-        max_steps=min(settings.updates or total, total),
+        max_steps=total,
         per_device_train_batch_size=1,
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=settings.accumulate,
