@@ -281,3 +281,22 @@ def test_scifact_submission_by_two_scorers(folder: Path) -> None:
         assert run["measures"][name]["value"] == pytest.approx(value)
         assert (folder / "tables" / "confusion.csv").is_file()
     assert "there is no average precision" in " ".join(done.stdout.split())
+
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [p.stem for p in sorted((CONF / "scorer").glob("*.yaml")) if "\nofficial:" in p.read_text()],
+)
+def test_official_reaches_every_scorer(scorer: str) -> None:
+    import hydra
+
+    from flows.resolvers import register
+
+    register()
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        for said in (True, False):
+            config = hydra.compose("score", [f"scorer={scorer}", f"official={said}"])
+            assert config.scorer.official is said
