@@ -117,7 +117,7 @@ def measure(model: Any, vectors: np.ndarray, abstracts: list[dict[str, Any]]) ->
     discount = 1 / np.log2(np.arange(2, 12))
     values = []
     for claim, row_ in zip(claims, scores, strict=True):
-        relevant = [place[str(doc)] for doc in claim["cited_doc_ids"]]
+        relevant = [place[doc] for doc in dict.fromkeys(map(str, claim["cited_doc_ids"]))]
         best = np.argsort(-np.round(row_, 6), kind="stable")[:10]
         values.append(np.isin(best, relevant) @ discount / discount[: len(relevant)].sum())
     return float(np.mean(values))
