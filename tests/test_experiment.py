@@ -278,7 +278,7 @@ SYSTEMS = {
     "ctu_aic_2025": ["answerer.n=1", "answerer.sources=2", "answerer.max_tokens=250"],
     "hero_2024": [
         "query.n=1", "query.max_tokens=8", "answerer.limit=1",
-        "trainer.limit=4", "trainer.updates=1", "trainer.max_length=96",
+        "trainer.limit=12", "trainer.updates=1",
     ],
     "papelo_2024": ["answerer.rounds=1"],
 }  # fmt: skip
