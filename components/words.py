@@ -39,7 +39,7 @@ _PERIOD = re.compile(r"(.*[^.'\s])(\.[)\]}>\"»”’]{,4})", re.DOTALL)
 # Where a sentence may end, by NLTK's sentence splitter; and those places that are plain.
 _ENDS = re.compile(r"[.?!](?=[)\";}\]*:@'({\[‘’“”«»?!]|\s+\S)")
 _PLAIN_ENDS = re.compile(
-    r"(?<![^ ])((?:[A-Za-z0-9]+[.-])*[A-Za-z0-9]+)([.?!]) +"
+    r"(?<![^ ])([A-Za-z0-9]++(?:[.-][A-Za-z0-9]++)*+)([.?!]) +"
     r"(?=([A-Za-z0-9]+)([,;:?!)]?(?: |\Z))?)"
 )
 
@@ -176,6 +176,7 @@ def _tokenizer() -> Any:
 
 @functools.cache
 def _punkt() -> Any:
+    nltk_ready()
     from nltk.tokenize import PunktTokenizer
 
     return PunktTokenizer("english")
@@ -183,31 +184,30 @@ def _punkt() -> Any:
 
 def sentences(text: str) -> list[str]:
     """What NLTK's `sent_tokenize` finds, without its search through a text where all is plain."""
-    nltk_ready()
-    ends = list(_PLAIN_ENDS.finditer(text))
-    known = [_ends(*end.groups()) for end in ends]
-    more = len(_ENDS.findall(text)) - len(ends)
-    if None in known or (more and not (more == 1 and _TAIL.search(text))):
-        found: list[str] = _punkt().sentences_from_text(text)
-        return found
-    broken = [end for end, breaks in zip(ends, known, strict=True) if breaks]
-    starts = [0, *(end.end() for end in broken)]
-    stops = [*(end.end(2) for end in broken), len(text.rstrip())]
-    return [text[start:stop] for start, stop in zip(starts, stops, strict=True) if start < stop]
+    found: list[str] = []
+    start = plain = 0
+    for end in _PLAIN_ENDS.finditer(text):
+        word, mark, following, alone = end.groups()
+        plain += 1
+        if mark == "." and (len(word) == 1 or not word.isalpha() or word.lower() in _wary()):
+            if alone is None:
+                plain = -1
+                break
+            if not _abbreviated_end(word, following):
+                continue
+        found.append(text[start : end.end(2)])
+        start = end.end()
+    others = len(_ENDS.findall(text)) - plain
+    if plain < 0 or (others and not (others == 1 and _TAIL.search(text))):
+        return list(_punkt().sentences_from_text(text))
+    if rest := text[start:].rstrip():
+        found.append(rest)
+    return found
 
 
 @functools.lru_cache(2**16)
-def _ends(word: str, mark: str, following: str, alone: str | None) -> bool | None:
-    """Whether a sentence ends at a mark between two words; None: it takes more to know.
-
-    alone: what stands behind `following` when that is a token of its own.
-    """
-    if mark != ".":
-        return True
-    if len(word) > 1 and word.isalpha() and word.lower() not in _wary():
-        return True
-    if alone is None:
-        return None
+def _abbreviated_end(word: str, following: str) -> bool:
+    """Whether a sentence ends at the period between two words, as Punkt decides."""
     from nltk.tokenize.punkt import PunktToken
 
     one, two = PunktToken(f"{word}."), PunktToken(following)
