@@ -13,9 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hypothesis
 import pytest
 
 from components.files import ROOT
+
+# A machine that is busy is no fault of the code.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 os.environ.setdefault("CLAIMFLOW_DATA", str(ROOT.parent / "shared" / "data"))
 DATA = Path(os.environ["CLAIMFLOW_DATA"])

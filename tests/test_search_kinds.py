@@ -28,17 +28,7 @@ from components.retrieve.search import Search
 from components.retrieve.title import TitleLookup
 from components.step import Context, identity
 from components.text import terms
-
-MODEL = Path("all-MiniLM-L6-v2")
-TEXTS = [
-    "The central bank raised its interest rate in July.",
-    "Hospitals reported fewer patients after the vaccine.",
-    "The minister said that the bank had raised nothing.",
-    "Interest in the vaccine rose; the rate of patients fell.",
-    "A bridge was closed.",
-    "The bridge across the river was closed for repairs in July.",
-]
-QUERIES = ["Did the bank raise the interest rate?", "bridge closed", "vaccine patients patients"]
+from tests.test_retrieve import MODEL, QUERIES, TEXTS
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from components.engines.base import Engine, Reply, Request
 from components.errors import ClaimflowError
 from components.records import Answer, Case, Claim, Document, Question
 from components.step import Context
-from components.store.queries import KINDS, StoreQueries, check_gold, entities, lines
+from components.store.queries import KINDS, StoreQueries, check_gold, entities
 
 AVERITEC = {
     "generated_question",
@@ -163,12 +163,6 @@ def test_any_claim_gives_queries(
 def test_months_and_days_are_no_entities() -> None:
     text = "In September 2020, on a Monday, Ada went to Morrin’s mayor, Ada's brother."
     assert entities(text) == ["Ada", "Morrin"]
-
-
-def test_lines_of_a_reply() -> None:
-    reply = '1. "Lake Morrin level"\n- dam at Fennick\n\n3)\n4. Dam at fennick\n5. last'
-    assert lines(reply, 3) == ["Lake Morrin level", "dam at Fennick", "last"]
-    assert lines(reply, 1) == ["Lake Morrin level"]
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -20,7 +20,8 @@ from components.engines.base import Engine, Request
 from components.errors import ClaimflowError, nearest
 from components.reason.examples import examples
 from components.reason.prompt import filled, prompt_file
-from components.reason.questions import MARKER, LlmQuestions, names, parsed, rules, unique
+from components.reason.queries import lines
+from components.reason.questions import LlmQuestions, names, parsed, rules, unique
 from components.records import Answer, Case, Claim, Document, Query
 from components.retrieve.bm25 import Bm25s
 from components.step import Context, Step
@@ -102,8 +103,11 @@ class StoreQueries(Step):
         for (number, kind, _), reply in zip(asked, replies, strict=True):
             if reply.error:
                 cases[number].failed = f"{kind}: {reply.error}"
-            read = parsed if kind in _ASKING else lines
-            written.setdefault((number, kind), []).extend(read(reply.text, self.n))
+            if kind in _ASKING:
+                found = parsed(reply.text, self.n)
+            else:
+                found = unique(lines(reply.text))[: self.n]
+            written.setdefault((number, kind), []).extend(found)
         for (number, kind), texts in written.items():
             if texts:
                 made[number, kind] = texts
@@ -201,19 +205,6 @@ def entities(text: str) -> list[str]:
 def keywords(text: str) -> str:
     """The words of a text in lower case without stop-words, as one types them into a search box."""
     return " ".join(terms([text], stemmer=None)[0])
-
-
-def lines(reply: str, n: int) -> list[str]:
-    """At most `n` lines of a reply that hold a letter, without bullets, numbers and quotes."""
-    found = []
-    for line in reply.splitlines():
-        text = " ".join(line.split())
-        while marker := MARKER.match(text):
-            text = text[marker.end() :]
-        text = text.strip(" \"'“”*_")
-        if any(char.isalpha() for char in text):
-            found.append(text)
-    return unique(found)[:n]
 
 
 def _background(source: Source) -> list[str]:
