@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,19 +25,31 @@ class OpenAiEngine(Engine):
     key_variable: the environment variable that holds the key, if the server asks for one.
     parallel: requests at once. timeout: seconds that one reply may take.
 
-    A server that is away, overloaded (429) or broken (5xx) stops the batch with a ClaimflowError
-    once the replies on their way are in, and these are kept; flows then try again. A request that
-    the server refuses (400, 413, 422: too long, say) costs itself alone.
+    A request that the server is too busy for (429), fails at (5xx), or answers late or with what is
+    no completion, is sent `attempts` times, `wait` seconds later and then four times as long each
+    time, or when its Retry-After says, a minute at most. After the last it costs itself alone, as
+    does one that the server refuses (400, 413, 422: too long, say).
+    A server that is away, wants a key, doesn't know the model, or has failed at more requests in a
+    row than run at once stops the batch with a ClaimflowError once the replies on their way are
+    in, and these are kept; flows then try again.
     """
 
     outside: ClassVar[bool] = True
-    unkeyed: ClassVar[tuple[str, ...]] = ("key_variable", "parallel", "timeout")
+    unkeyed: ClassVar[tuple[str, ...]] = (
+        "key_variable", "parallel", "timeout", "attempts", "wait",
+    )  # fmt: skip
 
     url: str
     model: str
     key_variable: str = "OPENAI_API_KEY"
     parallel: int = 16
     timeout: float = 120.0
+    attempts: int = 4
+    wait: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or self.parallel < 1:
+            raise ClaimflowError("llm.attempts and llm.parallel are 1 or more.")
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -46,11 +59,12 @@ class OpenAiEngine(Engine):
         key = os.environ.get(self.key_variable)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         failure: ClaimflowError | None = None
+        in_row = 0
         pool = ThreadPoolExecutor(self.parallel)
         try:
             with httpx.Client(headers=headers, timeout=self.timeout) as client:
                 numbers = {
-                    pool.submit(self._reply, client, request): i
+                    pool.submit(self._asked, client, request): i
                     for i, request in enumerate(requests)
                 }
                 waiting = set(numbers)
@@ -58,15 +72,33 @@ class OpenAiEngine(Engine):
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     for future in done:
                         try:
-                            yield numbers[future], future.result()
+                            reply, in_row = future.result(), 0
+                        except _PassingError as error:
+                            in_row += 1
+                            if in_row > self.parallel or len(requests) == in_row:
+                                failure = failure or error
+                            reply = Reply(error=str(error))
                         except ClaimflowError as error:
                             failure = failure or error
+                            continue
+                        yield numbers[future], reply
                     if failure:  # what has not begun never will
                         waiting = {future for future in waiting if not future.cancel()}
         finally:
             pool.shutdown(cancel_futures=True)
         if failure:
             raise failure
+
+    def _asked(self, client: httpx.Client, request: Request) -> Reply:
+        """The reply, after trying again what may pass. Raises _PassingError when it does not."""
+        for attempt in range(self.attempts):
+            try:
+                return self._reply(client, request)
+            except _PassingError as error:
+                if attempt == self.attempts - 1:
+                    raise
+                time.sleep(min(60.0, max(error.after, self.wait * 4**attempt)))
+        raise AssertionError
 
     def _reply(self, client: httpx.Client, request: Request) -> Reply:
         import httpx
@@ -76,7 +108,7 @@ class OpenAiEngine(Engine):
         try:
             response = client.post(url, json=self._body(request))
         except httpx.TimeoutException:
-            raise ClaimflowError(
+            raise _PassingError(
                 f"{url} gave no reply in {self.timeout:g} s: raise llm.timeout or lower "
                 "llm.parallel."
             ) from None
@@ -98,10 +130,13 @@ class OpenAiEngine(Engine):
                 f"{_reason(response)}"
             )
         if response.status_code == 429:
-            raise ClaimflowError(f"{url} is overloaded (429): lower llm.parallel, or wait.")
+            raise _PassingError(
+                f"{url} is overloaded (429): lower llm.parallel, or wait.", _after(response)
+            )
         if response.status_code != 200:
-            raise ClaimflowError(
-                f"{url} failed ({response.status_code}): see its log. {_reason(response)}"
+            raise _PassingError(
+                f"{url} failed ({response.status_code}): see its log. {_reason(response)}",
+                _after(response),
             )
         return self._read(response, chat, request.logprobs)
 
@@ -145,10 +180,24 @@ class OpenAiEngine(Engine):
                 logprobs=values,
             )
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ClaimflowError(
+            raise _PassingError(
                 f"{self.url} sent no completion that OpenAI's interface knows ({error!r}): "
                 f"{response.text[:80]!r}. Is llm.url right?"
             ) from None
+
+
+class _PassingError(ClaimflowError):
+    """A failure that may pass. after: seconds that the server asks to wait."""
+
+    def __init__(self, text: str, after: float = 0.0) -> None:
+        super().__init__(text)
+        self.after = after
+
+
+def _after(response: httpx.Response) -> float:
+    """Retry-After in seconds; 0 where it is missing, or a date."""
+    said = response.headers.get("retry-after", "")
+    return float(said) if said.isdigit() else 0.0
 
 
 def _turn(message: Message) -> dict[str, str]:
