@@ -2,12 +2,14 @@
 
     python -m benchmarks.scifact_training task=reranker out=FILE.json
     python -m benchmarks.scifact_training task=nli ratios=0,1,5,10,20 out=FILE.json
+    python -m benchmarks.scifact_training task=nli choose=yes    compare settings, on train alone
 
 Trained on the training claims, settings chosen on a part of them that is held out, dev scored once
 at the end, by the project's scorers. Candidates are the first 100 abstracts of the weighted sum of
 BM25 and dense retrieval. Other arguments: seeds=13,14,15; candidates=FILE.json (written if it is
 not there, else read: a machine without the packages of retrieval needs it); strategy=hard (or
-random, annealed); epochs=N.
+random, annealed); epochs=N; rate=X; warm=N; jobs=N (trainings at a time on one device). `choose`
+trains each setting of GRID with the first seed and prints the measures on the claims held out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import os
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -25,7 +29,13 @@ from benchmarks.common import argument, data, row
 from components.records import Claim, Document, Record, decode, encode
 from components.train.pairs import Candidates
 
-ARGUMENTS = ("task", "ratios", "seeds", "candidates", "strategy", "epochs", "rate", "limit", "out")
+SETTINGS = {"strategy": "hard", "epochs": 4, "rate": 1e-4}  # and `warm`, by task
+WARM = {"reranker": 1, "nli": 2}
+ARGUMENTS = ("task", "ratios", "seeds", "candidates", "limit", "choose", "jobs", "out", "warm")
+GRID: dict[str, list[dict[str, Any]]] = {
+    "reranker": [{}, {"rate": 5e-5}, {"rate": 2e-4}, {"warm": 0}, {"epochs": 8}],
+    "nli": [{}, {"rate": 5e-5}, {"rate": 2e-4}, {"warm": 4}, {"epochs": 8}],
+}
 NAMES = {"SUPPORTS": "SUPPORT", "REFUTES": "CONTRADICT"}  # FEVER's to SciFact's
 VERDICTS = {
     "Supported": "SUPPORT",
@@ -123,8 +133,11 @@ def settings(**more: Any) -> Any:
     return Training(**({"held_out": 0.2, "patience": 100, "packing": False} | more))
 
 
-def rerank(found: Searched, documents: dict[str, Document], ctx: Any) -> dict[str, Any]:
-    """Train a reranker; what it and its sum with the first stage reach."""
+def rerank(
+    found: Searched, documents: dict[str, Document], ctx: Any, ratio: int, said: dict[str, Any]
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Train a reranker; what it reached on the claims held out, and what it and its sum with the
+    first stage reach on dev."""
     from components.score.retrieval import retrieval
     from components.train.negatives import Negatives
     from components.train.rerank import Reranker, summed
@@ -132,13 +145,15 @@ def rerank(found: Searched, documents: dict[str, Document], ctx: Any) -> dict[st
     step = Reranker(
         model=Path(_model()),
         trainer=settings(batch=16, max_length=320, evaluations=1),
-        rate=float(argument("rate") or 1e-4),
-        epochs=int(argument("epochs") or 4),
-        warm=1,
-        negatives=Negatives(ratio=15, strategy=argument("strategy") or "hard", depth=30),
+        rate=said["rate"],
+        epochs=said["epochs"],
+        warm=said["warm"],
+        negatives=Negatives(ratio=ratio, strategy=said["strategy"], depth=30),
     )
     with tempfile.TemporaryDirectory() as folder:
         trained = step.fit(found.train, found.cloze, documents, Path(folder), ctx)
+        if said["choose"]:
+            return trained.held_out, {}
         scored = step.scores(step.load(Path(folder)), found.dev, documents)
     weight = trained.held_out["weight"]
     qrels = {one.claim.id: dict.fromkeys(one.claim.relevant, 1) for one in found.dev}
@@ -153,43 +168,69 @@ def rerank(found: Searched, documents: dict[str, Document], ctx: Any) -> dict[st
         return retrieval(rankings, qrels, 1000, 13).measures["ndcg_at_10"]
 
     both = [summed(o.scores, new, weight) for o, new in zip(found.dev, scored, strict=True)]
-    return {
+    return trained.held_out, {
         "first stage": measured([one.scores for one in found.dev]),
         "alone": measured(scored),
-        f"sum, weight {weight}": measured(both),
+        "sum": measured(both),
     }
 
 
-def label(found: Searched, documents: dict[str, Document], ctx: Any, ratio: int) -> dict[str, Any]:
-    """Train a labeller at a negative ratio; label-only measures on dev."""
+def label(
+    found: Searched, documents: dict[str, Document], ctx: Any, ratio: int, said: dict[str, Any]
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Train a labeller at a negative ratio; what it reached on the claims held out, and
+    label-only measures on dev."""
+    from components.records import decode, encode
     from components.score.scifact import scifact
-    from components.train.entail import DEPTHS, Entailment, predictions
+    from components.train.entail import Decision, Entailment, predictions
     from components.train.negatives import Negatives
 
     step = Entailment(
         model=Path(_model()),
         trainer=settings(batch=64, max_length=256, evaluations=1),
-        rate=float(argument("rate") or 1e-4),
-        epochs=int(argument("epochs") or 4),
-        warm=2,
-        negatives=Negatives(ratio=ratio, strategy=argument("strategy") or "hard", depth=20),
+        rate=said["rate"],
+        epochs=said["epochs"],
+        warm=said["warm"],
+        negatives=Negatives(ratio=ratio, strategy=said["strategy"], depth=20),
     )
     with tempfile.TemporaryDirectory() as folder:
         trained = step.fit(
             found.train, entailments()[: 4 * len(found.train)], documents, Path(folder), ctx
         )
+        held_out = trained.held_out | trained.decision
+        if said["choose"]:
+            return held_out, {}
         scored = step.scores(step.load(Path(folder))[0], found.dev, documents)
     gold = [one.claim for one in found.dev]
     measures: dict[str, Any] = {}
-    for name, threshold, depth in (
-        ("as chosen", trained.threshold, trained.depth),
-        ("argmax", 0.5, DEPTHS[-1]),
+    for name, decision in (
+        ("as chosen", decode(encode(trained.decision), Decision)),
+        ("argmax", Decision()),
     ):
-        scores = scifact(predictions(found.dev, scored, threshold, depth), gold)
+        scores = scifact(predictions(found.dev, scored, decision), gold)
         for part in ("precision", "recall", "f1"):
             measures[f"{name}: {part}"] = scores.measures[f"abstract_label_only_{part}"]
-    print(f"  threshold {trained.threshold}, depth {trained.depth}, {trained.held_out}", flush=True)
-    return measures
+    return held_out, measures
+
+
+def trained(
+    task: str, ratio: int, seed: int, said: dict[str, Any]
+) -> tuple[dict[str, float], dict[str, Any], float]:
+    """(measures on the claims held out, measures on dev, seconds) of one training."""
+    from components.cache import Cache
+    from components.files import home
+    from components.step import Context
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    start = time.perf_counter()
+    ctx = Context(Cache(os.environ.get("CLAIMFLOW_CACHE") or home() / "cache"), seed=seed)
+    found, documents = searched(ctx)
+    if argument("limit"):
+        n = int(argument("limit"))
+        found = Searched(train=found.train[:n], dev=found.dev[:n], cloze=found.cloze[:n])
+    work = label if task == "nli" else rerank
+    return *work(found, documents, ctx, ratio, said), time.perf_counter() - start
 
 
 def _model() -> str:
@@ -199,11 +240,10 @@ def _model() -> str:
 
 
 def main() -> None:
-    for said in sys.argv[1:]:
-        if said.partition("=")[0] not in ARGUMENTS:
-            sys.exit(f"error: '{said}': known are {', '.join(f'{name}=' for name in ARGUMENTS)}.")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    known = (*ARGUMENTS, *SETTINGS)
+    for word in sys.argv[1:]:
+        if word.partition("=")[0] not in known:
+            sys.exit(f"error: '{word}': known are {', '.join(f'{name}=' for name in known)}.")
     import torch
 
     from components.cache import Cache
@@ -211,42 +251,48 @@ def main() -> None:
     from components.step import Context
 
     task = argument("task")
-    seeds = [int(seed) for seed in (argument("seeds") or "13,14,15").split(",")]
-    cache = Cache(os.environ.get("CLAIMFLOW_CACHE") or home() / "cache")
-    found, documents = searched(Context(cache))
-    if argument("limit"):
-        limit = int(argument("limit"))
-        found = Searched(
-            train=found.train[:limit], dev=found.dev[:limit], cloze=found.cloze[:limit]
-        )
-    if task not in ("reranker", "nli"):
+    if task not in WARM:
+        cache = Cache(os.environ.get("CLAIMFLOW_CACHE") or home() / "cache")
+        found, _ = searched(Context(cache))
         print(f"{len(found.train)} and {len(found.dev)} claims searched; task=reranker or nli.")
         return
-    cuda = torch.cuda.is_available()
-    print(f"{task} on {torch.cuda.get_device_name() if cuda else 'cpu'}", flush=True)
-    ratios = [int(r) for r in (argument("ratios") or "5").split(",")] if task == "nli" else [0]
+    seeds = [int(seed) for seed in (argument("seeds") or "13,14,15").split(",")]
+    given = {"warm": WARM[task]} | SETTINGS
+    given = {name: type(value)(argument(name) or value) for name, value in given.items()}
+    choose = argument("choose") == "yes"
+    ratios = [int(r) for r in (argument("ratios") or {"nli": "5"}.get(task, "15")).split(",")]
+    plan = [
+        (task, ratio, seed, given | changes | {"choose": choose})
+        for ratio in ratios
+        for changes in (GRID[task] if choose else [{}])
+        for seed in (seeds[:1] if choose else seeds)
+    ]
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    print(f"{len(plan)} trainings of {task} on {device}", flush=True)
+    measures: dict[tuple[str, str], list[Any]] = {}
+    with ProcessPoolExecutor(int(argument("jobs") or 1), get_context("spawn")) as pool:
+        futures = {pool.submit(trained, *job): job for job in plan}
+        for future in as_completed(futures):
+            _, ratio, seed, used = futures[future]
+            held_out, dev, seconds = future.result()
+            changed = {name: value for name, value in used.items() if value != given.get(name)}
+            held = ", ".join(f"{name} {value:.4g}" for name, value in held_out.items())
+            about = f"r {ratio}, seed {seed}, {changed}: {seconds:.0f} s; held out: {held}"
+            print(f"{about}", flush=True)
+            for name, m in dev.items():
+                print(f"    {name}: {m.value:.4f} [{m.low:.4f}, {m.high:.4f}]", flush=True)
+                measures.setdefault((f"r {ratio}", name), []).append(m.value)
     rows: list[dict[str, Any]] = []
-    for ratio in ratios:
-        runs = []
-        for seed in seeds:
-            start = time.perf_counter()
-            ctx = Context(cache, seed=seed)
-            if task == "nli":
-                runs.append(label(found, documents, ctx, ratio))
-            else:
-                runs.append(rerank(found, documents, ctx))
-            for name, m in runs[-1].items():
-                print(f"  seed {seed}, {name}: {m.value:.4f} [{m.low:.4f}, {m.high:.4f}]")
-            print(f"  {time.perf_counter() - start:.0f} s", flush=True)
-        for name in dict.fromkeys(name.split(",")[0] for run in runs for name in run):
-            values = [m.value for run in runs for n, m in run.items() if n.split(",")[0] == name]
-            spread = stdev(values) if len(values) > 1 else 0.0
-            prefix = f"r {ratio}, " if task == "nli" else ""
-            rows.append(row(f"{prefix}{name}", mean(values), "") | {"sd": spread, "seeds": values})
-            print(f"{prefix}{name:<28} {mean(values):.4f} sd {spread:.4f}", flush=True)
+    for (ratio_name, name), values in sorted(measures.items()):
+        spread = stdev(values) if len(values) > 1 else 0.0
+        rows.append(
+            row(f"{ratio_name}, {name}", mean(values), "") | {"sd": spread, "seeds": values}
+        )
+        print(f"{ratio_name}, {name:<28} {mean(values):.4f} sd {spread:.4f}", flush=True)
     if argument("out"):
-        about = {"task": task, "strategy": argument("strategy") or "hard"}
-        Path(argument("out")).write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
+        Path(argument("out")).write_text(
+            json.dumps({"task": task, "device": device, "rows": rows} | given, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from components.errors import ClaimflowError
 from components.files import home
 from components.records import Claim, Document, Finding, GoldSet
 from components.step import Context
-from components.train.entail import Entailment, annotated, f1, finding, predictions, tuned
+from components.train.entail import (
+    Decision,
+    Entailment,
+    annotated,
+    f1,
+    finding,
+    predictions,
+    tuned,
+)
 from components.train.negatives import Negatives
 from components.train.pairs import Candidates
 from components.train.rerank import Reranker, best_weight, cloze_claims, ndcg, summed
@@ -59,23 +67,40 @@ def test_an_abstract_is_judged_by_its_best_sentence() -> None:
     assert found.probabilities == {"SUPPORT": 0.2, "CONTRADICT": 0.5, "NEI": 0.3}
 
 
-def test_threshold_and_depth_are_those_of_the_highest_f1() -> None:
-    def said(doc: str, label: str, none: float) -> Finding:
-        return Finding(doc=doc, label=label, probabilities={"NEI": none})
+def said(doc: str, support: float, contradict: float) -> Finding:
+    values = {"SUPPORT": support, "CONTRADICT": contradict, "NEI": 1 - support - contradict}
+    return Finding(doc=doc, probabilities=values)
 
-    found = FOUND[:2]
+
+def test_the_decision_is_that_of_the_highest_f1() -> None:
+    found = FOUND[:2]  # claim 0 is supported by document 0, claim 1 contradicted by document 1
     scored = [
-        [said("1", "SUPPORT", 0.5), said("2", "SUPPORT", 0.6), said("0", "SUPPORT", 0.3)],
-        [said("0", "SUPPORT", 0.55), said("2", "SUPPORT", 0.9), said("1", "CONTRADICT", 0.2)],
+        [said("1", 0.3, 0.2), said("2", 0.3, 0.1), said("0", 0.6, 0.1)],
+        [said("0", 0.3, 0.15), said("2", 0.05, 0.05), said("1", 0.2, 0.6)],
     ]
-    threshold, depth, best = tuned(found, scored)
-    assert best == f1(found, scored, threshold, depth) == 1
-    assert 0.5 <= threshold < 0.7
-    assert depth >= 3
-    assert f1(found, scored, 0.0, 10) == pytest.approx(2 * 2 / (6 + 2))
-    assert f1(found, scored, 0.0, 1) == 0
-    kept = predictions(found, scored, 0.45, 2)
-    assert [[f.doc for f in p.findings] for p in kept] == [["1"], []]
+    decision, best = tuned(found, scored)
+    assert best == f1(found, scored, decision) == 1
+    assert decision.depth >= 3
+    everything = Decision(threshold=-99)
+    assert f1(found, scored, everything) == pytest.approx(2 * 2 / (6 + 2))
+    assert f1(found, scored, Decision(threshold=-99, depth=1)) == 0
+    [first, second] = predictions(found, scored, Decision(threshold=math.log(0.49 / 0.51), depth=2))
+    assert [[f.doc for f in p.findings] for p in (first, second)] == [["1"], []]
+
+
+def test_a_decision_weighs_the_ranking_and_offsets_the_label() -> None:
+    [one], findings = FOUND[:1], [said("1", 0.5, 0.3), said("2", 0.7, 0.2)]
+    alone = Decision().scores(one, findings)
+    assert alone == pytest.approx([math.log(0.8 / 0.2), math.log(0.9 / 0.1)])
+    half = Decision(weight=0.5).scores(one, findings)
+    deviation = (143 / 12) ** 0.5  # of the scores 0 to -11, whose mean is -5.5
+    assert half == pytest.approx(
+        [(5.5 / deviation + alone[0]) / 2, (4.5 / deviation + alone[1]) / 2]
+    )
+    for offset, labels in ((0.0, ["SUPPORT"] * 2), (-1.0, ["CONTRADICT", "SUPPORT"])):
+        [kept] = predictions([one], [findings], Decision(threshold=-99, offset=offset))
+        assert [f.label for f in kept.findings] == labels
+    assert predictions([one], [[]], Decision())[0].findings == []
 
 
 def test_scores_in_a_sum() -> None:

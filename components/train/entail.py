@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from components.cache import key_of
 from components.datasets.scifact import LABELS
 from components.errors import ClaimflowError
 from components.files import write_whole
-from components.records import Claim, Document, Finding, Prediction, encode
+from components.records import Claim, Document, Finding, Prediction, Record, encode
 from components.step import Context, identity
 from components.train.negatives import Negatives, Positives
 from components.train.pairs import (
@@ -26,6 +29,7 @@ from components.train.pairs import (
     about,
     split,
 )
+from components.train.rerank import standardised
 from components.train.trainer import Row, balanced, tune
 
 if TYPE_CHECKING:
@@ -35,7 +39,35 @@ TASK = "nli"
 NONE = "NEI"
 OUTPUTS = (*LABELS, NONE)
 DEPTHS = (1, 2, 3, 5, 10)
+WEIGHTS = (0.0, 0.25, 0.5, 0.75)
+OFFSETS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+LEAST = 1e-9  # a probability of 0 has no logarithm
 Labelled = tuple[str, str, str]  # claim, text, label
+
+
+class Decision(Record):
+    """When an abstract is evidence for a claim, and with which label.
+
+    It is where it stands in the first `depth` of the ranking, and its score is above `threshold`:
+    (1 - weight) times the log-odds that its best sentence is evidence, and weight times the
+    retriever's score, standardised over the claim's candidates. It contradicts where
+    log P(CONTRADICT) / P(SUPPORT) is above `offset`: training weighs the labels alike, and they
+    are not as frequent.
+    """
+
+    threshold: float = 0.0
+    depth: int = DEPTHS[-1]
+    weight: float = 0.0
+    offset: float = 0.0
+
+    def scores(self, one: Candidates, findings: list[Finding]) -> list[float]:
+        """The score of each of the first `depth` findings."""
+        some = findings[: self.depth]
+        first = standardised(one.scores) if some else []
+        return [
+            self.weight * retrieved - (1 - self.weight) * none
+            for retrieved, none in zip(first, odds(some, NONE), strict=False)
+        ]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -48,9 +80,8 @@ class Entailment(PairTask):
     `negatives` draws (ratio: abstracts for each one with evidence; Wadden et al. 2022). All three
     labels weigh alike in the loss, so that few positives don't drown.
 
-    An abstract is evidence if its best sentence is, by 1 - P(NEI), above a threshold, and stands
-    in the first `depth` of the ranking; it has the label that is more probable there. Threshold
-    and depth are those of the highest F1 on the claims held out.
+    What is evidence, with which label, a `Decision` says: that of the highest F1 on the claims
+    held out.
     """
 
     negatives: Negatives = dataclasses.field(default_factory=Negatives)
@@ -95,6 +126,12 @@ class Entailment(PairTask):
                     sentences = documents[negative.doc].sentences
                     some = rng.sample(sentences, min(self.sentences, len(sentences)))
                     found += [(texts[negative.claim], sentence, NONE) for sentence in some]
+            for one in learned:  # what claims without evidence cite is related, and no evidence
+                for doc in () if one.claim.gold else one.claim.relevant:
+                    if doc in documents:
+                        sentences = documents[doc].sentences
+                        some = rng.sample(sentences, min(self.sentences, len(sentences)))
+                        found += [(one.claim.text, sentence, NONE) for sentence in some]
             passes.append([encoder.row([pair[:2]], OUTPUTS.index(pair[2])) for pair in found])
         passes = [part for part in passes if part]
         rows: list[Row] = [
@@ -129,8 +166,9 @@ class Entailment(PairTask):
             negatives=artifact.digest,
         )
         scored = self.scores(encoder, tested, documents)
-        trained.threshold, trained.depth, best = tuned(tested, scored)
-        trained.held_out = {"f1": best, "f1_argmax": f1(tested, scored, 0.5, DEPTHS[-1])}
+        decision, best = tuned(tested, scored)
+        trained.decision = msgspec.structs.asdict(decision)
+        trained.held_out = {"f1": best, "f1_argmax": f1(tested, scored, Decision())}
         write_whole(folder / ABOUT, encode(trained))
         shutil.rmtree(checkpoints, ignore_errors=True)
         return trained
@@ -177,25 +215,34 @@ def finding(doc: str, chances: np.ndarray) -> Finding:
 
 
 def predictions(
-    found: list[Candidates], scored: list[list[Finding]], threshold: float, depth: int
+    found: list[Candidates], scored: list[list[Finding]], decision: Decision
 ) -> list[Prediction]:
-    """The findings above the threshold, of the first `depth` documents of each claim."""
+    """The findings that are evidence by the decision, with the label that it gives them."""
     return [
         Prediction(
             id=one.claim.id,
             claim=one.claim.text,
             evidence=[],
             label="",
-            findings=[f for f in findings[:depth] if 1 - f.probabilities[NONE] > threshold],
+            findings=[
+                msgspec.structs.replace(finding, label=LABELS[int(second > decision.offset)])
+                for finding, score, second in zip(
+                    findings[: decision.depth],
+                    decision.scores(one, findings),
+                    odds(findings, *reversed(LABELS)),
+                    strict=False,
+                )
+                if score > decision.threshold
+            ],
         )
         for one, findings in zip(found, scored, strict=True)
     ]
 
 
-def f1(found: list[Candidates], scored: list[list[Finding]], threshold: float, depth: int) -> float:
+def f1(found: list[Candidates], scored: list[list[Finding]], decision: Decision) -> float:
     """F1 of labelled abstracts, over all claims."""
     right = said = known = 0
-    for one, prediction in zip(found, predictions(found, scored, threshold, depth), strict=True):
+    for one, prediction in zip(found, predictions(found, scored, decision), strict=True):
         gold = labels_of(one.claim)
         known += len(gold)
         said += len(prediction.findings)
@@ -203,15 +250,49 @@ def f1(found: list[Candidates], scored: list[list[Finding]], threshold: float, d
     return 2 * right / (said + known) if said + known else 0.0
 
 
-def tuned(found: list[Candidates], scored: list[list[Finding]]) -> tuple[float, int, float]:
-    """(threshold, depth, F1) of the highest F1; the threshold by hundredths."""
-    tried = [
-        (f1(found, scored, n / 100, depth), n / 100, depth)
-        for depth in DEPTHS
-        for n in range(5, 100)
-    ]
-    best, threshold, depth = max(tried)
-    return threshold, depth, best
+def tuned(found: list[Candidates], scored: list[list[Finding]]) -> tuple[Decision, float]:
+    """The decision of the highest F1, and that: each threshold between two scores is tried."""
+    import numpy as np
+
+    known = sum(len(labels_of(one.claim)) for one in found)
+    best, chosen = -1.0, Decision()
+    for weight, depth in itertools.product(WEIGHTS, DEPTHS):
+        tried = Decision(weight=weight, depth=depth)
+        scores = np.array(
+            [s for o, f in zip(found, scored, strict=True) for s in tried.scores(o, f)]
+        )
+        second = np.array([x for some in scored for x in odds(some[:depth], *reversed(LABELS))])
+        gold = np.array(
+            [
+                labels_of(one.claim).get(finding.doc, NONE)
+                for one, some in zip(found, scored, strict=True)
+                for finding in some[:depth]
+            ]
+        )
+        order = np.argsort(-scores, kind="stable")
+        for offset in OFFSETS:
+            right = gold == np.where(second > offset, LABELS[1], LABELS[0])
+            said = np.arange(1, len(order) + 1)
+            values = 2 * right[order].cumsum() / (said + known)
+            at = int(values.argmax())
+            if values[at] > best:
+                after = scores[order[at + 1]] if at + 1 < len(order) else scores[order[at]] - 1
+                threshold = float(scores[order[at]] + after) / 2
+                best = float(values[at])
+                chosen = Decision(threshold=threshold, depth=depth, weight=weight, offset=offset)
+    return chosen, best
+
+
+def odds(findings: list[Finding], label: str, other: str | None = None) -> list[float]:
+    """Log of P(label) / P(other) in each finding; without `other`, of P(label) / (1 - P(label))."""
+    import numpy as np
+
+    found = []
+    for finding in findings:
+        chance = finding.probabilities[label]
+        beside = finding.probabilities[other] if other else 1 - chance
+        found.append(float(np.log(max(chance, LEAST)) - np.log(max(beside, LEAST))))
+    return found
 
 
 def labels_of(claim: Claim) -> dict[str, str]:

@@ -31,7 +31,8 @@ class Trained(Record):
     """What stands beside the weights and says how they are used.
 
     task: nli or reranker. base, base_digest: the model that was tuned. labels: of the outputs, in
-    their order. threshold, depth: see `Entailment`. held_out: measures on the held-out part.
+    their order. decision: of `nli`, as its `Decision` has it. held_out: measures on the held-out
+    part.
     """
 
     task: str
@@ -39,8 +40,7 @@ class Trained(Record):
     base_digest: str
     labels: list[str]
     max_length: int
-    threshold: float = 0.5
-    depth: int = 10
+    decision: dict[str, float] = {}
     negatives: str = ""
     held_out: dict[str, float] = {}
 

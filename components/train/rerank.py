@@ -103,13 +103,13 @@ class Reranker(PairTask):
 
         passes = rows(cloze, self.warm, True) if cloze and self.warm else []
         passes += rows([learned[i] for i in kept], self.epochs, False)
-        [tested] = rows([learned[i] for i in held], 1, False)
+        [judged] = rows([learned[i] for i in held], 1, False)
         model = self.wrap(encoder)
         checkpoints = ctx.cache.unfinished(key_of(identity(self), digests, seed))
         curve = tune(
             model,
             trainer.batches(passes, seed, packed=False),
-            trainer.batches([tested], seed, packed=False),
+            trainer.batches([judged], seed, packed=False),
             collate=encoder.batch,
             log_probabilities=lambda out: out.logits.float().view(-1, size).log_softmax(-1),
             weights=[1.0] * size,
@@ -129,8 +129,16 @@ class Reranker(PairTask):
             max_length=trainer.max_length,
             negatives=digests[-2],
         )
-        scored = self.scores(encoder, [learned[i] for i in held], documents)
-        trained.held_out = {"weight": best_weight([learned[i] for i in held], scored)}
+        tested = [learned[i] for i in held]
+        scored = self.scores(encoder, tested, documents)
+        weight = best_weight(tested, scored)
+        both = [summed(o.scores, new, weight) for o, new in zip(tested, scored, strict=True)]
+        trained.held_out = {
+            "weight": weight,
+            "ndcg_at_10_first_stage": ndcg(tested, [one.scores for one in tested]),
+            "ndcg_at_10": ndcg(tested, scored),
+            "ndcg_at_10_sum": ndcg(tested, both),
+        }
         write_whole(folder / ABOUT, encode(trained))
         shutil.rmtree(checkpoints, ignore_errors=True)
         return trained
