@@ -15,6 +15,7 @@ from components.files import write_whole
 from components.records import Case, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores, listed
 from components.score.formula import measured
+from components.step import Context
 from components.urls import same_url
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
@@ -33,17 +34,13 @@ class Retrieval(Scorer):
 
     reads: ClassVar = ("rankings",)
 
-    def score(
+    def measure(
         self,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if rankings is None:
-            raise ClaimflowError(
-                "The scorer retrieval needs document rankings, and got none: give a TREC run "
-                "(rankings=FILE), or score a pipeline that has a retriever."
-            )
         kept, qrels, dropped = paired(gold, rankings)
         scores = retrieval(kept, qrels, self.draws, self.seed)
         if dropped:
