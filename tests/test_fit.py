@@ -1,4 +1,4 @@
-"""Predictions that are of another form than the scorer's, or for other claims than the gold ones."""
+"""Predictions of another form than the scorer's, or for other claims than the gold ones."""
 
 from __future__ import annotations
 
