@@ -452,3 +452,15 @@ def test_tables_say_over_how_many_claims() -> None:
         assert ", n " not in row[1]
     scores = Scores(measures=runs[0].measures, per_claim=runs[0].per_claim)
     assert "- Over 19 of 20 claims: qa.\n" in run_table("a", scores)
+
+
+def test_runs_that_no_test_tells_apart() -> None:
+    """Alike on every claim: nothing is known of what could be found, and that is said."""
+    runs = [point(name, [{"id": i, "accuracy": i % 2} for i in range(20)]) for name in "abc"]
+    lines = finding(compare("t", runs, "accuracy", draws=50))
+    assert "a difference of 0.000 [0.000, 0.000] over 20 claims" in lines[0]
+    assert lines[1:3] == [
+        "They are alike on every claim, so what difference could be found here is not known.",
+        "3 runs share this value: a, b, c.",
+    ]
+    assert lines[3].startswith("None of the other 2 runs can be told apart from a")

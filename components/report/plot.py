@@ -22,8 +22,8 @@ def measures_plot(found: Comparison) -> Figure | None:
     if not found.runs or not measures:
         return None
     # Few panels a row: a page is read at the width of a column.
-    across = min(len(measures), 4)
-    down = -(-len(measures) // across)
+    down = -(-len(measures) // 4)
+    across = -(-len(measures) // down)
     names = [found.label(point.name) for point in found.runs]
     widest = max(map(len, names))
     picture = _figure(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + 0.3 * len(names)))

@@ -122,6 +122,8 @@ def finding(found: Comparison) -> list[str]:
     power = (
         f"On these {n} claims, a single test would find a true difference of "
         f"{pair.detectable:.3f} between the two four times out of five."
+        if pair.detectable
+        else "They are alike on every claim, so what difference could be found here is not known."
     )
     if pair.value and not pair.significant and len(runs) == 2:
         needed = n * (pair.detectable / pair.value) ** 2
@@ -131,20 +133,26 @@ def finding(found: Comparison) -> list[str]:
         others = [p for p in found.pairs if p.measure != found.primary]
         won = [heading(p.measure) for p in others if p.significant and p.better]
         lost = [heading(p.measure) for p in others if p.significant and not p.better]
-        even = len(others) - len(won) - len(lost)
+        even = [heading(p.measure) for p in others if not p.significant]
         if others:
             lines.append(
                 f"Of the {len(others)} other measures, {best} is significantly better on "
-                f"{len(won)}, worse on {len(lost)}{_names(lost)}; on {even} the two can't be told "
-                "apart."
+                f"{len(won)}, worse on {len(lost)}{_names(lost)}; on {len(even)} the two can't be "
+                f"told apart{_names(even)}."
             )
     else:
+        level = [found.label(p.name) for p in runs if values[p.name].value == one]
+        if len(level) > 2:
+            lines.append(f"{len(level)} runs share this value: {', '.join(level)}.")
         tested = [p for p in found.of(found.primary) if p.first == pair.first]
         even_with = [found.label(p.second) for p in tested if not p.significant]
+        won = len(tested) - len(even_with)
         lines.append(
-            f"{best} is significantly better than {len(tested) - len(even_with) or 'none'} of the "
-            f"other {len(tested)} runs"
+            f"{best} is significantly better than {won} of the other {len(tested)} runs"
             + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
+            if won
+            else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
+            "another measure, by cost, or on more claims."
         )
     return lines
 
@@ -169,7 +177,9 @@ def _reading(found: Comparison) -> list[str]:
         "**Detectable** is the minimal detectable difference: the smallest true difference that a "
         "two-sided test at .05 finds with power .8 on this many claims, 2.80 standard errors of "
         "the paired difference (its standard deviation over claims by the root of their number; "
-        "for figures that are no mean, such as F1, its standard deviation over resamples). **Ahead "
+        "for figures that are no mean, such as F1, its standard deviation over resamples); none "
+        "where the two are alike on every claim. **n**: over how many claims a figure is, where "
+        "these are not all. **Ahead "
         "in**: share of resamples in which the first run is ahead; ties count half.",
     ]
 
@@ -266,7 +276,7 @@ def _measures(found: Comparison, first: str, second: str) -> Section:
             p_text(pair.holm_bootstrap),
             p_text(pair.holm_randomisation),
             "yes" if pair.significant else "no",
-            f"{pair.detectable:.3f}",
+            f"{pair.detectable:.3f}" if pair.detectable else "–",
             _percent(pair.ahead),
         ]
         for name in found.values
@@ -329,7 +339,7 @@ def _ranks(found: Comparison) -> Section:
                 rows=rows,
                 marks=marks,
                 caption="Probability of each rank, and how often the next run in the table is "
-                "ahead instead.",
+                "ahead instead. Runs that are level keep the order of the table.",
             )
         ],
     )
