@@ -146,11 +146,11 @@ def finding(found: Comparison) -> list[str]:
             lines.append(f"{len(level)} runs share this value: {', '.join(level)}.")
         tested = [p for p in found.of(found.primary) if p.first == pair.first]
         even_with = [found.label(p.second) for p in tested if not p.significant]
-        won = len(tested) - len(even_with)
+        ahead_of = len(tested) - len(even_with)
         lines.append(
-            f"{best} is significantly better than {won} of the other {len(tested)} runs"
+            f"{best} is significantly better than {ahead_of} of the other {len(tested)} runs"
             + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
-            if won
+            if ahead_of
             else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
             "another measure, by cost, or on more claims."
         )
@@ -221,7 +221,7 @@ def leaderboard(found: Comparison) -> Table:
     columns = [
         *(axes or ["run"]),
         *map(heading, found.shown),
-        f"behind the best ({heading(found.primary)})",
+        "behind the best",
         "p (Holm)",
         "significant",
         *(("seconds", "from cache") if timed else ()),
@@ -241,7 +241,8 @@ def leaderboard(found: Comparison) -> Table:
             apart = [_difference(pair), p_text(pair.p), sign]
         spent = [f"{sum(point.seconds.values()):.1f}", _from_cache(point)] if timed else []
         rows.append([*start, *figures, *apart, *spent])
-    return Table(columns=columns, rows=rows, words=len(axes) or 1)
+    caption = f"Behind the best, p and significant: on {heading(found.primary)}."
+    return Table(columns=columns, rows=rows, words=len(axes) or 1, caption=caption)
 
 
 def _timed(found: Comparison) -> bool:
@@ -339,7 +340,7 @@ def _ranks(found: Comparison) -> Section:
                 rows=rows,
                 marks=marks,
                 caption="Probability of each rank, and how often the next run in the table is "
-                "ahead instead. Runs that are level keep the order of the table.",
+                "ahead instead. Runs that are level in a draw share its ranks.",
             )
         ],
     )

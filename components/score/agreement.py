@@ -48,7 +48,8 @@ class Correlation(Record):
 
 def fleiss_kappa(ratings: Ratings) -> float:
     """Fleiss' kappa of nominal ratings, -1 to 1, higher is better, 0: as by chance (Fleiss 1971;
-    for verdicts in Akhtar et al. 2024, section 4.2). Agreement is the mean over units of the share of equal pairs of ratings.
+    of verdicts in Akhtar et al. 2024, section 4.2). Agreement is the mean over units of the share
+    of equal pairs of ratings.
 
     All units must have the same number of ratings, 2 or more. NaN when only one category occurs.
     """
@@ -91,8 +92,8 @@ def krippendorff_alpha(
     ratings: Ratings, level: Literal["nominal", "ordinal", "interval"] = "nominal"
 ) -> float:
     """Krippendorff's alpha, -1 to 1, higher is better, 0: as by chance, by the package krippendorff
-    (Krippendorff 2004, chapter 11; Akhtar et al. 2024, section 4.2). Disagreement is over pairs of ratings within units, each
-    rating weighing the same, so that units with one rating don't count.
+    (Krippendorff 2004, chapter 11; of verdicts in Akhtar et al. 2024, section 4.2). Disagreement is
+    over pairs of ratings within units, each rating weighing the same; units with one don't count.
 
     level: of measurement. Raters may lack anywhere. NaN when only one value occurs or no unit has
     two ratings.

@@ -77,14 +77,14 @@ def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 1
     be (Järvelin and Kekäläinen 2002, section 2; discounted from the second place on, as trec_eval).
     recall_at_10, recall_at_100: share of R among the first 10 or 100 places (Manning et al. 2008,
     section 8.3).
-    mrr: 1 by the rank of the first relevant document, 0 where none is ranked (Voorhees 1999); of the whole ranking.
+    mrr: 1 by the rank of the first relevant document in the whole ranking, 0 where there is none
+    (Voorhees 1999).
     ap: mean over R of the precision at the rank of each of them, 0 for one that is not ranked
     (Manning et al. 2008, section 8.4; its mean over claims is MAP); of the whole ranking.
 
-    The order of
-    a ranking counts, not its scores. A claim without ranking counts 0; of a document that is
-    ranked twice the first place counts; claims without relevant documents are left out. Each of
-    these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
+    The order of a ranking counts, not its scores. A claim without ranking counts 0; of a document
+    that is ranked twice the first place counts; claims without relevant documents are left out.
+    Each of these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
     """
     judged = [claim for claim, grades in qrels.items() if any(g > 0 for g in grades.values())]
     if not judged:
