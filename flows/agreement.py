@@ -32,9 +32,9 @@ def main(config: Any) -> None:
         raise ClaimflowError("Which file of ratings? Say ratings=FILE.csv.")
     if config.missing not in ("skip", "zero"):
         raise ClaimflowError(f"missing={config.missing}: choose skip or zero.")
-    ratings = read_ratings(Path(config.ratings))
-    scores = wanted_scores(config)
     notes: list[str] = []
+    ratings = read_ratings(Path(config.ratings), notes)
+    scores = wanted_scores(config)
     agreed, correlated = (
         agreement(ratings, config, notes),
         correlation(ratings, scores, config, notes),

@@ -227,7 +227,7 @@ def help_page(about: str, config: str) -> str:
 
 def _defaults(config: str) -> dict[str, str]:
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
-    return dict(re.findall(r"(?m)^  - (\w+): (\w+)", text))
+    return dict(re.findall(r"(?m)^  - (?:override )?(\w+): (\w+)", text))
 
 
 # Mistakes in the config

@@ -35,7 +35,7 @@ def main(config: DictConfig) -> None:
     from components.files import write_whole
     from components.records import encode
     from components.report import page
-    from components.report.compare import compare, unlike
+    from components.report.compare import check_measures, compare, unlike
     from components.report.sections import two_of
     from components.score.base import Measure
     from flows.log import Log, say
@@ -56,6 +56,8 @@ def main(config: DictConfig) -> None:
         raise ClaimflowError(
             "No two of these runs have a measure in common: score them by the same scorer."
         )
+    shown = list(config.shown or [])
+    check_measures(points, [name for name in (config.primary, *shown) if name])
     pair = _pair(config, points)
     names = [point.name for point in points]
     if not config.name:
@@ -68,14 +70,14 @@ def main(config: DictConfig) -> None:
         with log.stage("compare"):
             gold = _gold(config)
             found = compare(
-                f"Comparison of {config.name}", points, config.primary, list(config.shown), gold,
+                f"Comparison of {config.name}", points, config.primary, shown, gold,
                 config.draws, config.seed,
             )  # fmt: skip
         with log.stage("report"):
             page.write(log.folder, found, pair, config.claims)
-        shown = two_of(found, pair)
-        for name in found.values if shown else ():
-            if test := found.pair(name, *shown):
+        two = two_of(found, pair)
+        for name in found.values if two else ():
+            if test := found.pair(name, *two):
                 value = Measure(value=test.value, low=test.low, high=test.high)
                 log.record.measures[f"difference.{name}"] = value
                 log.record.measures[f"p.{name}"] = Measure(value=test.p)

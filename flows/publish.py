@@ -151,9 +151,9 @@ def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Non
 
     points = [point_of(record, Path(config.outputs) / record.id) for record in records]
     title = f"{log.record.name}: {len(points)} points"
-    if not any(config.primary in point.measures for point in points):
-        log.note(f"primary={config.primary} is no measure of these runs, so another ranks them.")
     found = compare(title, points, config.primary, list(config.shown), seed=config.seed)
+    for note in found.notes:
+        log.note(note)
     page.write(log.folder, found, None, CLAIMS)
     log.record.measures = found.runs[0].measures if found.runs else {}
     for record in records:
@@ -186,5 +186,6 @@ def point_of(record: RunRecord, folder: Path) -> Point:
         compute={step: round(seconds, 3) for step, seconds in compute.items()},
         tokens=record.tokens,
         cache=record.cache,
+        notes=record.notes,
         error=record.error,
     )

@@ -98,22 +98,25 @@ def write_tables(folder: Path, scores: Any) -> None:
 
 def show(name: str, scores: Any) -> None:
     """Print measures with their intervals, and notes."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    from components.report.table import heading
+    from components.report.table import fewer, heading
 
-    table = Table(
-        "measure", "name", title=f"{name}, {len(scores.per_claim)} claims", title_justify="left"
-    )
-    table.add_column("value", justify="right")
-    table.add_column("95 % interval", justify="right")
+    # Names are what one types elsewhere: on a narrow terminal the headings wrap, not they.
+    title = f"{name}, {len(scores.per_claim)} claims"
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
+    table.add_column("measure", overflow="fold")
+    table.add_column("name", overflow="fold", min_width=min(max(map(len, scores.measures)), 40))
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("95 % interval", justify="right", no_wrap=True)
     for measure, found in scores.measures.items():
         interval = f"{found.low:.4f} – {found.high:.4f}" if found.low is not None else ""
         table.add_row(heading(measure), measure, f"{found.value:.4f}", interval)
     console = Console()
     console.print(table)
-    for note in scores.notes:
+    for note in [*fewer(scores), *scores.notes]:
         console.print(f"- {note}", markup=False, highlight=False)
 
 

@@ -186,6 +186,22 @@ def test_ratings_and_their_mistakes(tmp_path: Path) -> None:
         read_scores(tmp_path / "bad.json")
 
 
+def test_marks_for_no_rating_leave_a_dimension_numeric(tmp_path: Path) -> None:
+    """Five ways to say that there is no rating: 4 and 5 are left, and the notes count the rest."""
+    file = tmp_path / "ratings.csv"
+    cells = ["4", "n/a", "5", "NA", "", "nan", "-"]
+    rows = [f"{i // 2},r{i % 2},{cell},{'no' if i else 'NA'}" for i, cell in enumerate(cells)]
+    file.write_text("\n".join(["id,rater,fluency,verdict", *rows]))
+    notes: list[str] = []
+    found = read_ratings(file, notes)
+    assert found["fluency"] == {"0": {"r0": 4.0}, "1": {"r0": 5.0}}
+    assert found["verdict"]["0"] == {"r1": "no"}
+    assert notes == [
+        "fluency: 5 of 7 cells are no ratings ('n/a', 'NA', '', 'nan', '-').",
+        "verdict: 1 of 7 cells are no ratings ('NA').",
+    ]
+
+
 def test_as_a_command(tmp_path: Path) -> None:
     rated = [(i, r, label[k], i + k) for i, label in enumerate(("SS", "RR", "SR", "RR"))
              for k, r in enumerate("ab")]  # fmt: skip

@@ -15,12 +15,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Evidence
 from components.report import page
 from components.report.claims import agreement, confusions, differing, reliabilities
-from components.report.compare import ALL_PAIRS, Comparison, Point, compare
-from components.report.sections import finding
-from components.score.base import Measure
+from components.report.compare import (
+    ALL_PAIRS,
+    Comparison,
+    Point,
+    check_measures,
+    compare,
+    primary_of,
+)
+from components.report.sections import finding, leaderboard, sections
+from components.report.table import figure, run_table
+from components.score.base import Measure, Scores
 from components.score.formula import measured
 from components.score.ranks import rank_stability
 
@@ -359,5 +368,99 @@ def test_csv_tables(report: tuple[Path, Comparison]) -> None:
 def test_no_run_finished(tmp_path: Path) -> None:
     found = compare("t", [Point(name=n, error="no data") for n in "ab"], "qa")
     page.write(tmp_path, found, None, 5)
-    assert (tmp_path / "report.md").read_text().count("no data") == 2
+    assert (tmp_path / "report.md").read_text().count("no data") == 1  # both failed of it
     assert "nothing is compared" in (tmp_path / "report.html").read_text()
+
+
+def test_what_scorers_noted_stands_in_the_report(tmp_path: Path) -> None:
+    """Once where all runs say it; beside the name of the run where one does."""
+    missing = "Claims without prediction, counted as wrong (2): 3, 7."
+    runs = [made("a", 0.9, notes=["The judge is weak.", missing]),
+            made("b", 0.2, notes=["The judge is weak."])]  # fmt: skip
+    found = compare("t", runs, "qa", ["qa"], draws=50)
+    page.write(tmp_path, found, None, 5)
+    text, html = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
+    assert f"**a:** {missing}" in text
+    assert text.count("The judge is weak.") == 1
+    assert "**All runs:** The judge is weak." in text
+    assert f"<strong>a:</strong> {missing}" in html
+    assert page.public(found)["runs"][0]["notes"] == ["The judge is weak.", missing]
+
+
+def test_the_measure_that_decides() -> None:
+    """An unknown one is an error; one that these runs lack is noted; by default the task's own."""
+    runs = [made("a", 0.9, 20), made("b", 0.2, 20)]
+    with pytest.raises(ClaimflowError, match=r"no measure 'acuracy'\. Did you mean 'accuracy'"):
+        check_measures(runs, ["qa", "acuracy"])
+    check_measures(runs, ["micro", "ndcg_at_10", "score_at_0.35"])  # of theirs; known; of a level
+    found = compare("t", runs, "ndcg_at_10", draws=50)
+    assert found.primary == "qa"
+    note = "These runs have no nDCG@10 (primary=ndcg_at_10): H-METEOR Q+A (qa) ranks them instead."
+    assert found.notes == [note]
+    assert compare("t", runs, draws=50).notes == []
+    for names, decides in [
+        (("abstract_label_only_precision", "sentence_label_f1"), "sentence_label_f1"),
+        (("accuracy", "evidence_f1", "fever"), "fever"),
+        (("abstract_precision", "abstract_f1"), "abstract_f1"),
+        (("q", "qa", "score_at_0.10", "score_at_0.25"), "score_at_0.25"),
+        (("mine", "other"), "mine"),
+    ]:
+        point = Point(name="a", measures={name: Measure(value=0.5) for name in names})
+        assert primary_of([point], None) == decides
+
+
+def test_failed_runs_say_why_once() -> None:
+    """Thirteen failed points of two errors: short rows, and each error with those that it hit."""
+    errors = ["No index of this name. " * 9, "Out of memory."]
+    runs = [
+        Point(name=f"run {i}", axes={"retriever": f"r{i}"}, error=errors[i == 12])
+        for i in range(13)
+    ]
+    found = compare("t", runs, "qa", ["q"])
+    assert finding(found) == ["**All 13 runs failed**: nothing is compared."]
+    table = leaderboard(found)
+    assert [row[:3] for row in table.rows] == [[f"r{i}", "failed", "–"] for i in range(13)]
+    (part,) = [s for s in sections(found, None, 5, set()) if s.title == "Failed runs"]
+    assert [len(part.text), sum(text.count("Out of memory") for text in part.text)] == [2, 1]
+    assert part.text[0].startswith("**12 runs** (r0; r1; r2; r3; ")
+    assert part.text[1] == "**1 run** (r12): Out of memory."
+
+
+def test_level_runs_have_an_interval_and_a_detectable_difference() -> None:
+    """Two of four claims each, never the same: differences 1, -1, 1, -1, standard error .577."""
+    rows = [[{"id": i, "accuracy": float((i + k) % 2)} for i in range(4)] for k in range(2)]
+    found = compare("t", [point("a", rows[0]), point("b", rows[1])], "accuracy")
+    (pair,) = found.pairs
+    assert (pair.value, pair.low, pair.high) == (0, -1, 1)
+    assert pair.detectable == pytest.approx(2.801585 * (4 / 3) ** 0.5 / 2, abs=1e-6)
+    text = " ".join(finding(found))
+    assert "0.500 each, a difference of 0.000 [-1.000, 1.000] over 4 claims" in text
+    assert f"a true difference of {pair.detectable:.3f} between the two" in text
+
+
+def test_tables_say_over_how_many_claims() -> None:
+    """A judge failed on claim 0 of one run, on 1 of the other: 18 of 20 are left to compare."""
+    runs = [made(name, 0.5, 20) for name in "ab"]
+    for i, run in enumerate(runs):
+        run.per_claim[i]["qa"] = None
+        run.measures = measured(FORMULAS, run.per_claim, 50, 13)
+    found = compare("t", runs, "accuracy", ["qa"], draws=50)
+    assert (found.claims["qa"], found.claims["accuracy"]) == (18, 20)
+    table = leaderboard(found)
+    for row in table.rows:
+        assert row[2] == f"{figure(found.values['qa'][row[0]])}, n 18"
+        assert ", n " not in row[1]
+    scores = Scores(measures=runs[0].measures, per_claim=runs[0].per_claim)
+    assert "- Over 19 of 20 claims: qa.\n" in run_table("a", scores)
+
+
+def test_runs_that_no_test_tells_apart() -> None:
+    """Alike on every claim: nothing is known of what could be found, and that is said."""
+    runs = [point(name, [{"id": i, "accuracy": i % 2} for i in range(20)]) for name in "abc"]
+    lines = finding(compare("t", runs, "accuracy", draws=50))
+    assert "a difference of 0.000 [0.000, 0.000] over 20 claims" in lines[0]
+    assert lines[1:3] == [
+        "They are alike on every claim, so what difference could be found here is not known.",
+        "3 runs share this value: a, b, c.",
+    ]
+    assert lines[3].startswith("None of the other 2 runs can be told apart from a")

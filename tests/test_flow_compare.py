@@ -120,6 +120,16 @@ def test_out_files_and_names(place: Path) -> None:
     assert "Claim 2, on the dam." in page
 
 
+def test_what_the_scorer_noted_is_kept(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file scored now; its submission lacks a claim."""
+    (place / "lacking.json").write_text(json.dumps(submission(LABELS, "The dam broke.")[1:]))
+    runs = f"runs=[{place}/poor.json,{place}/lacking.json]"
+    found = result(place, runs, f"gold={place}/gold.json", "primary=accuracy")
+    noted = "Claims without prediction, counted as wrong (1): 0."
+    assert [noted in run["notes"] for run in found["runs"]] == [True, False]
+    assert f"**lacking:** {noted}" in capsys.readouterr().out
+
+
 def test_a_sweep_by_any_name(place: Path) -> None:
     """Its out= file, its MLflow id, its points' ids, its folder: the same runs."""
     points = json.loads((place / "sweep.json").read_text())
@@ -167,6 +177,11 @@ def test_mistakes(place: Path) -> None:
         ((f"runs={two}",), "give gold=FILE to score them against"),
         ((f"runs=[{place}/none.json]",), "none.json: there is no such file or run"),
         (("runs=[0123abcd]",), "No run 0123abcd below"),
+        (
+            (f"runs={two}", gold, "primary=score-at-0.25"),
+            "no measure 'score-at-0.25'. Did you",
+        ),
+        ((f"runs={two}", gold, "shown=[qaa]"), "no measure 'qaa'. Did you mean 'qa'"),
         ((f"runs={two}", gold, "pair=[good,pour]"), "no run is called pour. Did you mean 'poor'"),
         ((f"runs={two}", gold, "pair=[good,good]"), "takes the names of two runs"),
         ((f"runs=[{place}/good.json,{place}/sweep.json]", gold), "same ids but other texts"),
@@ -183,7 +198,8 @@ def test_help_is_quick() -> None:
     start = time.perf_counter()
     done = flow("compare", "--help")
     assert time.perf_counter() - start < 2
-    assert "runs: null" in done.stdout
+    for key in ("runs:", "scorer\n", "* averitec ", "judge\n", "seed:", "out:", "official:"):
+        assert f"  {key}" in done.stdout
 
 
 @pytest.mark.slow

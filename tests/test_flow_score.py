@@ -300,3 +300,22 @@ def test_official_reaches_every_scorer(scorer: str) -> None:
         for said in (True, False):
             config = hydra.compose("score", [f"scorer={scorer}", f"official={said}"])
             assert config.scorer.official is said
+
+
+def test_no_name_is_cut_at_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.report.table import HEADINGS
+    from components.score.base import Measure, Scores
+    from flows.score import show
+
+    monkeypatch.setenv("COLUMNS", "80")
+    measures = {name: Measure(value=0.5, low=0.25, high=0.75) for name in HEADINGS}
+    rows = [{"id": "1", "q": 0.5}, {"id": "2", "q": None}]
+    show("all", Scores(measures=measures, per_claim=rows))
+    printed = capsys.readouterr().out
+    assert all(f" {name} " in printed for name in HEADINGS)
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "Conflicting /" in printed
+    assert "Over 1 of 2 claims: q." in printed

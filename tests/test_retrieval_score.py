@@ -103,7 +103,7 @@ def test_scorer_pairs_urls_and_takes_out_the_fact_checking_article() -> None:
     assert values(scores)["mrr"] == 1
     assert values(scores)["recall_at_10"] == 1
     assert "own fact-checking article" in scores.notes[0]
-    with pytest.raises(ClaimflowError, match="needs document rankings"):
+    with pytest.raises(ClaimflowError, match="needs rankings, and got none"):
         Retrieval().score([claim])
 
 

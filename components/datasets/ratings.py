@@ -11,20 +11,32 @@ from typing import Any
 
 from components.errors import ClaimflowError
 
+MISSING = ("", "n/a", "na", "nan", "-", "–")  # cells that are no rating, whatever their case
 
-def read_ratings(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+
+def read_ratings(
+    path: Path, notes: list[str] | None = None
+) -> dict[str, dict[str, dict[str, Any]]]:
     """{dimension: {claim id: {rater: rating}}} of a CSV with the columns id, rater and one a
     dimension.
 
-    A dimension is numeric when every cell is a number; empty cells are no ratings. Raises
-    ClaimflowError for a column that lacks and for a rater that rates a claim twice.
+    A dimension is numeric when every rating is a number; cells of MISSING are no ratings, and
+    are counted in `notes`. Raises ClaimflowError for a column that lacks and for a rater that
+    rates a claim twice.
     """
     rows = _rows(path, ("id", "rater"))
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for name in rows[0][1]:
         if name in ("id", "rater"):
             continue
-        cells = [(line, row, row[name].strip()) for line, row in rows if row[name].strip()]
+        every = [(line, row, row[name].strip()) for line, row in rows]
+        cells = [cell for cell in every if cell[2].casefold() not in MISSING]
+        if notes is not None and len(cells) < len(every):
+            marks = dict.fromkeys(f"'{c}'" for _, _, c in every if c.casefold() in MISSING)
+            notes.append(
+                f"{name}: {len(every) - len(cells)} of {len(every)} cells are no ratings "
+                f"({', '.join(marks)})."
+            )
         numeric = all(_number(cell) is not None for _, _, cell in cells)
         units: dict[str, dict[str, Any]] = {}
         for line, row, cell in cells:

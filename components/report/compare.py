@@ -6,15 +6,17 @@ All figures of a comparison are over the claims that all its runs have, resample
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from components.errors import ClaimflowError, nearest
 from components.records import Claim, Evidence, Record
-from components.report.table import HEADINGS, LOWER_IS_BETTER
+from components.report.table import DECIDING, HEADINGS, LOWER_IS_BETTER, heading
 from components.score.base import Measure, listed
-from components.score.formula import formula_of, statistic, usable
+from components.score.formula import formula_of, over, statistic, usable
 from components.score.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 SWAPS = 10_000  # of randomisation tests
 MOST = 6  # runs in parts of a report with one matrix or curve a run
+LEVEL = re.compile(r"\w+_at_\d[\d.]*")  # measures at levels of one's own choice
 ALL_PAIRS = 20  # more runs than this: only the best is tested against each
 
 
@@ -31,6 +34,7 @@ class Point(Record):
     per_claim: rows with `id` and per-claim values by measure name. data: data set and split, where
     known. texts, evidence: of claims by id, where known. seconds: what its stages took; compute:
     what its steps cost when they were computed, in seconds, whether or not the cache had them.
+    notes: what its scorers and flow had to say: claims without prediction, failed judge calls …
     """
 
     name: str
@@ -45,6 +49,7 @@ class Point(Record):
     compute: dict[str, float] = {}
     tokens: dict[str, float] = {}
     cache: dict[str, int] = {}
+    notes: list[str] = []
     error: str | None = None
 
 
@@ -121,6 +126,13 @@ class Comparison(Record):
         kept = {*(pair or ()), *[n for n in names if n not in (pair or ())][: MOST - 2]}
         return [name for name in names if name in kept]
 
+    def over(self, measure: str, run: str) -> int | None:
+        """How many claims a figure is over, where these are not all that the runs share."""
+        point = next(p for p in self.runs if p.name == run)
+        n = self.claims.get(measure) or over(measure, self.values[measure][run], point.per_claim)
+        whole = max(self.claims.values(), default=len(point.per_claim))
+        return n if n and n != whole else None
+
     @property
     def tests(self) -> int:
         """How many pairs were tested on a measure: what Holm's correction is for."""
@@ -131,12 +143,22 @@ class Comparison(Record):
         return [pair for pair in self.pairs if pair.measure == measure]
 
 
-def primary_of(points: list[Point], wanted: str | None) -> str:
-    """The measure that points are ranked by: `wanted` if any point has it, else the first."""
-    for name in (wanted, *(m for point in points for m in point.measures)):
-        if name and any(name in point.measures for point in points):
-            return name
-    return wanted or ""
+def primary_of(points: Sequence[Point], wanted: str | None) -> str:
+    """The measure that points are ranked by: `wanted` if any point has it, else the one that their
+    task decides by, else the first."""
+    known = dict.fromkeys(name for point in points for name in point.measures)
+    return next((name for name in (wanted, *DECIDING, *known) if name in known), wanted or "")
+
+
+def check_measures(points: Sequence[Point], names: Sequence[str]) -> None:
+    """Raise ClaimflowError for a name that neither these runs nor any scorer has a measure of."""
+    own = list(dict.fromkeys(name for point in points for name in point.measures))
+    for name in names:
+        if name not in HEADINGS and name not in own and not LEVEL.fullmatch(name):
+            raise ClaimflowError(
+                f"There is no measure '{name}'.{nearest(name, [*own, *HEADINGS])} These runs have "
+                f"{', '.join(own) or 'none'}."
+            )
 
 
 def unlike(points: Sequence[Point]) -> str | None:
@@ -181,7 +203,7 @@ def compare(
     without per-claim rows keep their own figure and are not tested. Measures are tested for all
     pairs of runs, with `draws` resamples for intervals and at least as many for tests.
     """
-    primary = primary_of(points, primary)
+    wanted, primary = primary, primary_of(points, primary)
     sign = -1 if primary in LOWER_IS_BETTER else 1
     runs = [point for point in points if not point.error]
     names = [*HEADINGS, *dict.fromkeys(m for point in runs for m in point.measures)]
@@ -196,6 +218,11 @@ def compare(
         draws=draws,
         gold=gold or {},
     )
+    if wanted and runs and wanted != primary:
+        found.notes.append(
+            f"These runs have no {heading(wanted)} (primary={wanted}): {heading(primary)} "
+            f"({primary}) ranks them instead."
+        )
     reason = unlike(runs)
     if reason:
         found.notes.append(f"Not tested claim by claim: {reason}.")

@@ -200,6 +200,7 @@ def public(found: Comparison) -> dict[str, Any]:
             "compute": point.compute,
             "tokens": point.tokens,
             "cache": point.cache,
+            "notes": point.notes,
             "confusion": labels.get(point.name),
             "calibration": bins.get(point.name, []),
         }

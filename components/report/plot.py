@@ -22,8 +22,8 @@ def measures_plot(found: Comparison) -> Figure | None:
     if not found.runs or not measures:
         return None
     # Few panels a row: a page is read at the width of a column.
-    across = min(len(measures), 4)
-    down = -(-len(measures) // across)
+    down = -(-len(measures) // 4)
+    across = -(-len(measures) // down)
     names = [found.label(point.name) for point in found.runs]
     widest = max(map(len, names))
     picture = _figure(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + 0.3 * len(names)))
@@ -32,12 +32,13 @@ def measures_plot(found: Comparison) -> Figure | None:
         values = found.values[measure]
         choose = min if measure in LOWER_IS_BETTER else max
         best = choose(m.value for m in values.values())
+        level = len({m.value for m in values.values()}) == 1 < len(values)
         for row, point in enumerate(found.runs):
             m = values.get(point.name)
             if m is None:
                 continue
             low, high = m.value if m.low is None else m.low, m.value if m.high is None else m.high
-            colour = BEST if m.value == best else REST
+            colour = BEST if m.value == best and not level else REST
             panel.plot([low, high], [row, row], color=colour, lw=2, solid_capstyle="round")
             panel.plot(m.value, row, "o", color=colour, ms=6)
         panel.set_title(heading(measure), fontsize=10)

@@ -49,7 +49,7 @@ def sections(
 ) -> list[Section]:
     """The content of the report."""
     parts = [
-        Section(title="Finding", text=finding(found)),
+        Section(title="Finding", text=[*finding(found), *found.notes]),
         Section(
             title="Runs",
             tables=[leaderboard(found)],
@@ -57,6 +57,10 @@ def sections(
             caption="Values with 95 % intervals; the best run of each measure in orange.",
         ),
     ]
+    if found.failed:
+        parts.append(Section(title="Failed runs", text=_failures(found)))
+    if any(point.notes for point in found.runs):
+        parts.append(Section(title="What to know of the runs", text=_remarks(found)))
     if pair:
         counts = by_claim.agreement(found, *pair)
         optional = [
@@ -66,7 +70,6 @@ def sections(
             _calibration(found, pair),
             _cost(found),
             Section(title="How to read this", text=_reading(found)),
-            Section(title="Notes", text=found.notes) if found.notes else None,
             _claims(found, pair, claims),
         ]
         parts += [part for part in optional if part]
@@ -84,6 +87,10 @@ def finding(found: Comparison) -> list[str]:
     """What the comparison says on the primary measure, in a few sentences."""
     runs = [point for point in found.runs if point.name in found.values.get(found.primary, {})]
     if len(runs) < 2:
+        if found.failed and not found.runs:
+            return [f"**All {len(found.failed)} runs failed**: nothing is compared."]
+        if len(found.runs) == 1:
+            return [f"Only {found.label(found.runs[0].name)} has results: nothing is compared."]
         return ["No two runs have a measure in common: nothing is compared."]
     name, values = heading(found.primary), found.values[found.primary]
     pair = found.pair(found.primary, runs[0].name, runs[1].name)
@@ -100,18 +107,25 @@ def finding(found: Comparison) -> list[str]:
         f"p {p_text(pair.p_bootstrap)} by paired bootstrap, {p_text(pair.p_randomisation)} by "
         "randomisation" + (f", {p_text(pair.p)} after Holm's correction" if found.tests > 1 else "")
     )
-    if not pair.value:
-        return [f"**{best} and {second} are level** on {name}: {one:.3f} each, over {n} claims."]
-    lines = [
-        f"**{best} is ahead of {second}** on {name}: {start} {_difference(pair)} over {n} claims. "
-        f"The difference is **{'significant' if pair.significant else 'not significant'}** "
-        f"({tests}); {best} is ahead in {_percent(pair.ahead)} of resamples."
-    ]
+    ahead = f"{best} is ahead in {_percent(pair.ahead)} of resamples."
+    if pair.value:
+        lines = [
+            f"**{best} is ahead of {second}** on {name}: {start} {_difference(pair)} over {n} "
+            "claims. The difference is "
+            f"**{'significant' if pair.significant else 'not significant'}** ({tests}); {ahead}"
+        ]
+    else:
+        lines = [
+            f"**{best} and {second} are level** on {name}: {one:.3f} each, a difference of "
+            f"{_difference(pair)} over {n} claims ({tests}); {ahead}"
+        ]
     power = (
         f"On these {n} claims, a single test would find a true difference of "
         f"{pair.detectable:.3f} between the two four times out of five."
+        if pair.detectable
+        else "They are alike on every claim, so what difference could be found here is not known."
     )
-    if not pair.significant and len(runs) == 2:
+    if pair.value and not pair.significant and len(runs) == 2:
         needed = n * (pair.detectable / pair.value) ** 2
         power += f" To find one as small as that seen here takes about {needed:,.0f} claims."
     lines.append(power)
@@ -119,20 +133,26 @@ def finding(found: Comparison) -> list[str]:
         others = [p for p in found.pairs if p.measure != found.primary]
         won = [heading(p.measure) for p in others if p.significant and p.better]
         lost = [heading(p.measure) for p in others if p.significant and not p.better]
-        even = len(others) - len(won) - len(lost)
+        even = [heading(p.measure) for p in others if not p.significant]
         if others:
             lines.append(
                 f"Of the {len(others)} other measures, {best} is significantly better on "
-                f"{len(won)}, worse on {len(lost)}{_names(lost)}; on {even} the two can't be told "
-                "apart."
+                f"{len(won)}, worse on {len(lost)}{_names(lost)}; on {len(even)} the two can't be "
+                f"told apart{_names(even)}."
             )
     else:
+        level = [found.label(p.name) for p in runs if values[p.name].value == one]
+        if len(level) > 2:
+            lines.append(f"{len(level)} runs share this value: {', '.join(level)}.")
         tested = [p for p in found.of(found.primary) if p.first == pair.first]
         even_with = [found.label(p.second) for p in tested if not p.significant]
+        ahead_of = len(tested) - len(even_with)
         lines.append(
-            f"{best} is significantly better than {len(tested) - len(even_with) or 'none'} of the "
-            f"other {len(tested)} runs"
+            f"{best} is significantly better than {ahead_of} of the other {len(tested)} runs"
             + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
+            if ahead_of
+            else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
+            "another measure, by cost, or on more claims."
         )
     return lines
 
@@ -157,8 +177,35 @@ def _reading(found: Comparison) -> list[str]:
         "**Detectable** is the minimal detectable difference: the smallest true difference that a "
         "two-sided test at .05 finds with power .8 on this many claims, 2.80 standard errors of "
         "the paired difference (its standard deviation over claims by the root of their number; "
-        "for figures that are no mean, such as F1, its standard deviation over resamples). **Ahead "
+        "for figures that are no mean, such as F1, its standard deviation over resamples); none "
+        "where the two are alike on every claim. **n**: over how many claims a figure is, where "
+        "these are not all. **Ahead "
         "in**: share of resamples in which the first run is ahead; ties count half.",
+    ]
+
+
+def _failures(found: Comparison) -> list[str]:
+    """Each distinct error once, with the runs that it hit."""
+    hit: dict[str, list[str]] = {}
+    for point in found.failed:
+        short = ", ".join(point.axes.values()) or point.name
+        hit.setdefault(" ".join(str(point.error).split()), []).append(short)
+    return [
+        f"**{len(names)} {'run' if len(names) == 1 else 'runs'}** ({'; '.join(names)}): {error}"
+        for error, names in hit.items()
+    ]
+
+
+def _remarks(found: Comparison) -> list[str]:
+    """The notes of the runs, one that several share once."""
+    said: dict[str, list[str]] = {}
+    for point in found.runs:
+        for note in dict.fromkeys(point.notes):
+            said.setdefault(note, []).append(found.label(point.name))
+    every = len(found.runs)
+    return [
+        f"**{'All runs' if len(names) == every > 1 else ', '.join(names)}:** {note}"
+        for note, names in said.items()
     ]
 
 
@@ -167,14 +214,14 @@ def _reading(found: Comparison) -> list[str]:
 
 def leaderboard(found: Comparison) -> Table:
     """The runs, best first, with the shown measures, and how far each is behind the best; failed
-    ones stand last with their error."""
+    ones stand last."""
     axes = _axes(found)
     best = found.runs[0].name if found.runs else ""
     timed = _timed(found)
     columns = [
         *(axes or ["run"]),
         *map(heading, found.shown),
-        f"behind the best ({heading(found.primary)})",
+        "behind the best",
         "p (Holm)",
         "significant",
         *(("seconds", "from cache") if timed else ()),
@@ -184,17 +231,18 @@ def leaderboard(found: Comparison) -> Table:
         start = [point.axes.get(axis, "") for axis in axes] or [point.name]
         pair = found.pair(found.primary, best, point.name)
         if point.error:
-            figures = ["failed", *["–"] * len(found.shown)][: len(found.shown)]
-            apart = [point.error, "–", "–"]
+            figures = ["–"] * len(found.shown)
+            apart = ["failed", "–", "–"]
         else:
-            figures = [figure(found.values[m].get(point.name)) for m in found.shown]
+            figures = [_figure(found, m, point.name) for m in found.shown]
             apart = ["best" if point.name == best else "–", "–", "–"]
         if pair:
             sign = "yes" if pair.significant else "no"
             apart = [_difference(pair), p_text(pair.p), sign]
         spent = [f"{sum(point.seconds.values()):.1f}", _from_cache(point)] if timed else []
         rows.append([*start, *figures, *apart, *spent])
-    return Table(columns=columns, rows=rows, words=len(axes) or 1)
+    caption = f"Behind the best, p and significant: on {heading(found.primary)}."
+    return Table(columns=columns, rows=rows, words=len(axes) or 1, caption=caption)
 
 
 def _timed(found: Comparison) -> bool:
@@ -223,8 +271,8 @@ def _measures(found: Comparison, first: str, second: str) -> Section:
     rows = [
         [
             heading(name),
-            figure(found.values[name][first]),
-            figure(found.values[name][second]),
+            _figure(found, name, first),
+            _figure(found, name, second),
             _difference(pair),
             p_text(pair.holm_bootstrap),
             p_text(pair.holm_randomisation),
@@ -292,7 +340,7 @@ def _ranks(found: Comparison) -> Section:
                 rows=rows,
                 marks=marks,
                 caption="Probability of each rank, and how often the next run in the table is "
-                "ahead instead.",
+                "ahead instead. Runs that are level in a draw share its ranks.",
             )
         ],
     )
@@ -413,6 +461,13 @@ def _cost(found: Comparison) -> Section:
 def p_text(p: float) -> str:
     """A p value as papers print it."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _figure(found: Comparison, measure: str, run: str) -> str:
+    """`0.340 [0.320, 0.361]`, with `, n 480` where it is not over all claims."""
+    text = figure(found.values[measure].get(run))
+    n = found.over(measure, run) if run in found.values[measure] else None
+    return f"{text}, n {n}" if n else text
 
 
 def _difference(pair: Pair) -> str:

@@ -8,6 +8,7 @@ import io
 from typing import Any
 
 from components.score.base import Measure, Scores
+from components.score.formula import over
 
 LEVELS = ("0.10", "0.20", "0.25", "0.30", "0.40", "0.50")
 
@@ -19,6 +20,9 @@ HEADINGS = {
     "ev2r_q": "Ev2R recall Q",
     "ev2r_qa": "Ev2R recall Q+A",
     "ev2r_score_at_0.50": "AVeriTeC score @ Ev2R 0.50",
+    "meteor_q": "H-METEOR Q (2025)",
+    "meteor_qa": "H-METEOR Q+A (2025)",
+    "meteor_score_at_0.25": "AVeriTeC score @ 0.25 (2025)",
     "ev2r": "Ev2R weighted",
     "ev2r_precision": "Ev2R precision",
     "ev2r_recall": "Ev2R recall",
@@ -31,12 +35,38 @@ HEADINGS = {
     "bleu": "BLEU",
     "meteor": "METEOR",
     "hungarian_meteor": "H-METEOR",
+    "fever": "FEVER score",
     "accuracy": "label accuracy",
     "f1_macro": "macro-F1",
     "f1_supported": "F1 Supported",
     "f1_refuted": "F1 Refuted",
     "f1_not_enough_evidence": "F1 Not Enough Evidence",
-    "f1_conflicting_evidence_cherrypicking": "F1 Conflicting/Cherrypicking",
+    "f1_conflicting_evidence_cherrypicking": "F1 Conflicting / Cherrypicking",
+    "justification": "justification METEOR",
+    **{f"justification_at_{level}": f"justification METEOR @ {level}" for level in LEVELS},
+    "evidence_precision": "evidence precision",
+    "evidence_recall": "evidence recall",
+    "evidence_f1": "evidence F1",
+    **{
+        f"{part}_{end}": f"{called} {end.capitalize() if end == 'f1' else end}"
+        for part, called in {
+            "abstract_label_only": "abstract label-only",
+            "abstract_rationalized": "abstract rationalised",
+            "sentence_selection": "sentence selection",
+            "sentence_label": "sentence label",
+        }.items()
+        for end in ("f1", "precision", "recall")
+    },
+    **{
+        f"abstract_{end}{source and '_' + source}": f"abstract {called}{source and ' by ' + source}"
+        for source in ("", "citation", "pooling")
+        for end, called in {
+            "f1": "F1",
+            "precision": "precision",
+            "recall": "recall",
+            "ap": "AP",
+        }.items()
+    },
     "ndcg_at_10": "nDCG@10",
     "recall_at_10": "R@10",
     "recall_at_100": "R@100",
@@ -47,10 +77,29 @@ HEADINGS = {
 }
 LOWER_IS_BETTER = ("ece", "brier")
 
+# What decides where nobody said so: of these the first that a run has, as its task ranks systems.
+DECIDING = (
+    *("ev2r_score_at_0.50", "score_at_0.25", "fever", "sentence_label_f1", "abstract_f1"),
+    *("ev2r", "qa", "ndcg_at_10"),
+)
+
 
 def heading(measure: str) -> str:
     """How a measure is called in tables."""
     return HEADINGS.get(measure, measure)
+
+
+def fewer(scores: Scores) -> list[str]:
+    """Lines that say over how many claims measures were taken, where these are not all claims."""
+    found: dict[int, list[str]] = {}
+    for name, measure in scores.measures.items():
+        n = over(name, measure, scores.per_claim)
+        if 0 < n < len(scores.per_claim):
+            found.setdefault(n, []).append(name)
+    return [
+        f"Over {n} of {len(scores.per_claim)} claims: {', '.join(names)}."
+        for n, names in found.items()
+    ]
 
 
 def short(label: str) -> str:
@@ -100,7 +149,9 @@ def run_table(name: str, scores: Scores) -> str:
     names = [m for m in HEADINGS if m in scores.measures]
     names += [m for m in scores.measures if m not in HEADINGS]
     rows = [[heading(name), name, figure(scores.measures[name])] for name in names]
-    notes = "".join(f"- {html.escape(note, quote=False)}\n" for note in scores.notes)
+    notes = "".join(
+        f"- {html.escape(note, quote=False)}\n" for note in [*fewer(scores), *scores.notes]
+    )
     return f"# {name}\n\n{markdown(['measure', 'name', 'value [95 % interval]'], rows)}\n" + (
         f"\n{notes}" if notes else ""
     )

@@ -1,4 +1,8 @@
-"""How far raters agree, and how far scores go with ratings."""
+"""How far raters agree, and how far scores go with ratings.
+
+Coefficients are over all units (claims) together, not means over them, except where said; higher
+is better but for `deviation`. Intervals resample units.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,9 @@ class Correlation(Record):
 
 
 def fleiss_kappa(ratings: Ratings) -> float:
-    """Fleiss' kappa of nominal ratings, at most 1; 0: as by chance (Fleiss 1971).
+    """Fleiss' kappa of nominal ratings, -1 to 1, higher is better, 0: as by chance (Fleiss 1971;
+    of verdicts in Akhtar et al. 2024, section 4.2). Agreement is the mean over units of the share
+    of equal pairs of ratings.
 
     All units must have the same number of ratings, 2 or more. NaN when only one category occurs.
     """
@@ -66,7 +72,8 @@ def fleiss_kappa(ratings: Ratings) -> float:
 
 
 def cohen_kappa(ratings: Ratings, weights: str | None = None) -> float:
-    """Cohen's kappa of the two raters of all units, at most 1, by scikit-learn (Cohen 1960).
+    """Cohen's kappa of the two raters of all units, -1 to 1, higher is better, 0: as by chance, by
+    scikit-learn (Cohen 1960; weighted: Cohen 1968). Agreement is the share of units rated alike.
 
     weights: None, "linear" or "quadratic", for ordered ratings.
     """
@@ -84,7 +91,9 @@ def cohen_kappa(ratings: Ratings, weights: str | None = None) -> float:
 def krippendorff_alpha(
     ratings: Ratings, level: Literal["nominal", "ordinal", "interval"] = "nominal"
 ) -> float:
-    """Krippendorff's alpha, at most 1, by the package krippendorff (Krippendorff 2004).
+    """Krippendorff's alpha, -1 to 1, higher is better, 0: as by chance, by the package krippendorff
+    (Krippendorff 2004, chapter 11; of verdicts in Akhtar et al. 2024, section 4.2). Disagreement is
+    over pairs of ratings within units, each rating weighing the same; units with one don't count.
 
     level: of measurement. Raters may lack anywhere. NaN when only one value occurs or no unit has
     two ratings.
@@ -138,7 +147,9 @@ def agreements(ratings: Ratings, draws: int = 1000, seed: int = 13) -> list[Agre
 
 
 def deviation(ratings: Ratings) -> float:
-    """Mean over units of the sample standard deviation of their ratings, in rating points."""
+    """Mean over units of the sample standard deviation (n - 1) of their ratings, in rating points:
+    0 or more, lower is better, as the Ev2R study shows the spread of its raters (Akhtar et al.
+    2024, table 1)."""
     total = 0.0
     for unit in ratings:
         mean = sum(unit.values()) / len(unit)
@@ -172,7 +183,11 @@ def mean_ratings(units: dict[str, dict[str, Any]]) -> dict[str, float]:
 def correlations(
     x: Sequence[float], y: Sequence[float], draws: int = 1000, seed: int = 13
 ) -> list[Correlation]:
-    """Spearman's rho, Pearson's r and Kendall's tau-b of pairs, by scipy.
+    """Spearman's rho, Pearson's r and Kendall's tau-b of pairs, by scipy: -1 to 1, higher is better
+    for a score that should go with ratings. One pair a claim: its score and its mean rating, as in
+    the Ev2R study (Akhtar et al. 2024, section 5). spearman: of ranks, ties at their mean rank
+    (Spearman 1904); pearson: of the values (Pearson 1895); kendall: concordant less discordant
+    pairs, corrected for ties (Kendall 1945).
 
     Empty for fewer than three pairs, or when one side is constant: there is no correlation then.
     """

@@ -7,7 +7,6 @@ METEOR); the AVeriTeC score is label accuracy among claims whose evidence passes
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import gc
@@ -25,8 +24,10 @@ from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
 from components.score.meteor import meteors
-from components.score.pairing import confusion, first_of_each, note
+from components.score.pairing import confusion, note, paired
+from components.score.rows import breakdown
 from components.score.words import tokenise
+from components.step import Context
 
 LEVELS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
 AT_ONCE = 200  # pairs of evidence and gold evidence that METEOR is computed for at once
@@ -54,25 +55,22 @@ class Averitec2024(Scorer):
     Raises ClaimflowError when no claim has a gold label.
     """
 
-    reads: ClassVar = ("predictions",)
-
     levels: list[float] = dataclasses.field(default_factory=lambda: list(LEVELS))
     official: bool = False
 
     first: ClassVar[int | None] = FIRST
     by_group: ClassVar[tuple[float, ...]] = (0.25,)  # levels of evidence_above in the tables
 
-    def score(
+    def measure(
         self,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if predictions is None:
-            raise ClaimflowError(f"The scorer {type(self).__name__} needs predictions.")
         notes: list[str] = []
-        claims, paired = _pair(predictions, gold, notes, self.official, self.first)
-        rows = self.rows(claims, [paired.get(claim.id) for claim in claims], notes)
+        claims, found = _claims(predictions, gold, notes, self.official, self.first)
+        rows = self.rows(claims, [found.get(claim.id) for claim in claims], notes)
         return self.summary(claims, rows, notes)
 
     def rows(
@@ -130,8 +128,16 @@ class Averitec2024(Scorer):
         measures = measured(formulas, rows, self.draws, self.seed)
         truth, guess = [row["gold"] for row in rows], [row["predicted"] for row in rows]
 
+        # What the official script prints by type: evidence scores, those at or below a level set
+        # to 0, whatever the label.
+        above = [_above_name(level) for level in self.by_group]
+        grouped = [
+            row | {_above_name(level): row["qa"] * (row["qa"] > level) for level in self.by_group}
+            for row in rows
+        ]
+
         def table(groups: Callable[[Claim], list[str]], by_name: bool = False) -> Any:
-            found = _breakdown(claims, rows, [*means, "qas"], self.by_group, groups)
+            found = breakdown(claims, grouped, [*means, "qas", *above], groups)
             return sorted(found, key=lambda row: row["group"]) if by_name else found
 
         tables = {
@@ -143,7 +149,7 @@ class Averitec2024(Scorer):
             "confusion": confusion(zip(truth, guess, strict=True), AVERITEC_LABELS),
         }
         if self.official and tables["by_type"]:
-            columns = " and ".join(map(_above_name, self.by_group))
+            columns = " and ".join(above)
             notes.append(
                 f"Official quirk: what the script prints as scores by type is {columns} of "
                 "by_type, which leaves labels out."
@@ -300,7 +306,7 @@ def assignment(matrix: ArrayLike) -> float:
 # Pairing
 
 
-def _pair(
+def _claims(
     predictions: list[Prediction],
     gold: list[Claim],
     notes: list[str],
@@ -317,20 +323,15 @@ def _pair(
             f"None of the {len(gold)} gold claims has a label of AVeriTeC: score against a file "
             f"whose labels are {', '.join(AVERITEC_LABELS)}."
         )
-    paired, extra, repeated = first_of_each(predictions, gold)
-    missing = [claim.id for claim in claims if claim.id not in paired]
-    used = [paired[claim.id] for claim in claims if claim.id in paired]
-    counted = "counted as wrong"
-    if official and predictions:
-        counted = "which get a copy of the first prediction (official quirk)"
-        paired.update(dict.fromkeys(missing, predictions[0]))
+    aside = [claim for claim in gold if claim.label not in AVERITEC_LABELS]
+    note(notes, "Gold claims left out, without a label of AVeriTeC", (c.id for c in aside))
+    copied = official and bool(predictions)
+    counted = "which get a copy of the first prediction (official quirk)"
+    found = paired(predictions, claims, counted if copied else "counted as wrong", notes, aside)
+    used = [found[claim.id] for claim in claims if claim.id in found]
+    if copied:
+        found = dict.fromkeys((c.id for c in claims), predictions[0]) | found
     for what, names in {
-        "Gold claims left out, without a label of AVeriTeC": (
-            claim.id for claim in gold if claim.label not in AVERITEC_LABELS
-        ),
-        f"Claims without prediction, {counted}": missing,
-        "Predictions passed over, for no gold claim": extra,
-        "Predictions passed over, repeating an id": repeated,
         "Predictions counted as wrong, with a label that AVeriTeC does not have": (
             f"{p.id} '{p.label}'{_hint(p.label)}" for p in used if p.label not in AVERITEC_LABELS
         ),
@@ -348,7 +349,7 @@ def _pair(
         ),
     }.items():
         note(notes, what, names)
-    return claims, paired
+    return claims, found
 
 
 def _hint(label: str) -> str:
@@ -386,30 +387,3 @@ def _media(claim: Claim) -> list[str]:
 def _gold_qas(claim: Claim) -> list[str]:
     number = len(gold_strings(claim))
     return [str(number) if number < 3 else "3+"]
-
-
-def _breakdown(
-    claims: list[Claim],
-    rows: list[dict[str, Any]],
-    names: list[str],
-    levels: Sequence[float],
-    groups: Callable[[Claim], list[str]],
-) -> list[dict[str, Any]]:
-    """Means within each group of claims, the largest first; a claim may be in several.
-
-    evidence_above_0.25 is what the official script prints by type: the mean of evidence scores,
-    those at or below .25 set to 0, whatever the label.
-    """
-    members: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    for claim, row in zip(claims, rows, strict=True):
-        for group in groups(claim):
-            members[group].append(row)
-    table = []
-    for group, inside in sorted(members.items(), key=lambda item: -len(item[1])):
-        means = {name: sum(row[name] for row in inside) / len(inside) for name in names}
-        above = {
-            _above_name(level): sum(r["qa"] for r in inside if r["qa"] > level) / len(inside)
-            for level in levels
-        }
-        table.append({"group": group, "claims": len(inside), **means, **above})
-    return table

@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from components.datasets.submission import FIRST
-from components.errors import ClaimflowError
 from components.reason.prompt import filled, prompt_file
 from components.records import Claim, Prediction, Question
 from components.score import evidence
-from components.score.averitec import averitec_2024
+from components.score.averitec import Averitec2024
 from components.score.base import Measure, Rankings, Scores
 from components.score.control import control
 from components.score.formula import measured
@@ -70,18 +69,16 @@ class Averitec2025(JudgedScorer):
         self.evidence_prompt = prompt_file(self.evidence_prompt, PROMPTS)
         self.questions_prompt = prompt_file(self.questions_prompt, PROMPTS)
 
-    def score_with(
+    def measure(
         self,
-        ctx: Context,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if predictions is None:
-            raise ClaimflowError("The scorer averitec_2025 needs predictions, and got none.")
-        old = averitec_2024(
-            predictions, [_as_cells(c) for c in gold], [METEOR_LEVEL], self.draws, self.seed
-        )
+        assert ctx  # JudgedScorer sees to it
+        meteor = Averitec2024(levels=[METEOR_LEVEL], draws=self.draws, seed=self.seed)
+        old = meteor.measure([_as_cells(c) for c in gold], predictions, {})
         given, _, _ = first_of_each(predictions, gold)
         by_id = {claim.id: claim for claim in gold}
         claims = [by_id[row["id"]] for row in old.per_claim]

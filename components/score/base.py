@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from components.cache import Action, Cache, key_of
+from components.errors import ClaimflowError
 from components.records import Claim, Prediction, Record, decode
 from components.step import Context, identity
 
@@ -51,12 +52,14 @@ class Scores(Record):
 @dataclasses.dataclass(kw_only=True)
 class Scorer:
     """Base of all scorers. All are called alike, with whatever a run has; `reads` says which of
-    `predictions` and `rankings` one needs besides gold claims.
+    `predictions` and `rankings` one needs besides gold claims. A scorer writes `measure`.
 
+    form: that of the predictions it reads (see components/score/fit.py).
     draws, seed: bootstrap resamples for the intervals, and their seed.
     """
 
-    reads: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("predictions",)
+    form: ClassVar[str] = "AVeriTeC"
 
     draws: int = 1000
     seed: int = 13
@@ -69,19 +72,44 @@ class Scorer:
     ) -> Scores:
         """Score what was given against `gold`. Pairs by id, never by order; changes no input.
 
-        Raises ClaimflowError when what the scorer reads was not given.
+        Raises ClaimflowError when what the scorer reads was not given, is of another form, or is
+        for other claims than those of `gold`.
         """
-        raise NotImplementedError(type(self).__name__)
+        return self.score_with(None, gold, predictions, rankings)
 
     def score_with(
         self,
-        ctx: Context,
+        ctx: Context | None,
         gold: list[Claim],
         predictions: list[Prediction] | None = None,
         rankings: Rankings | None = None,
     ) -> Scores:
-        """`score` with a cache at hand. Scorers that ask or train a model write this one."""
-        return self.score(gold, predictions, rankings)
+        """`score` with a cache at hand, which scorers that ask or train a model need."""
+        from components.score.fit import check_form, check_texts
+
+        name = type(self).__name__
+        for kind, given in (("predictions", predictions), ("rankings", rankings)):
+            if kind in self.reads and given is None:
+                raise ClaimflowError(
+                    f"The scorer {name} needs {kind}, and got none: give {kind}=FILE, or score a "
+                    f"pipeline that makes {kind}."
+                )
+        notes = []
+        if predictions is not None and "predictions" in self.reads:
+            check_form(predictions, name, self.form)
+            notes = check_texts(predictions, gold)
+        scores = self.measure(gold, predictions or [], rankings or {}, ctx)
+        return msgspec.structs.replace(scores, notes=[*notes, *scores.notes])
+
+    def measure(
+        self,
+        gold: list[Claim],
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
+    ) -> Scores:
+        """The scores of what `score` has checked; what the scorer does not read may be empty."""
+        raise NotImplementedError(type(self).__name__)
 
 
 def score_once(

@@ -14,7 +14,7 @@ from components.errors import ClaimflowError, nearest
 from components.reason.prompt import filled, prompt_file
 from components.records import AVERITEC_LABELS, Case, Claim, Prediction
 from components.score import evidence, overlap
-from components.score.averitec import averitec_2024
+from components.score.averitec import Averitec2024
 from components.score.averitec_2025 import PROMPTS
 from components.score.base import Rankings, Scores
 from components.score.control import control
@@ -112,16 +112,15 @@ class Ev2r(JudgedScorer):
             if not self.train.is_file():
                 raise ClaimflowError(f"scorer.train={self.train}: there is no such file.")
 
-    def score_with(
+    def measure(
         self,
-        ctx: Context,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if predictions is None:
-            raise ClaimflowError("The scorer ev2r needs predictions, and got none.")
-        old = averitec_2024(predictions, gold, draws=1)
+        assert ctx  # JudgedScorer sees to it
+        old = Averitec2024(draws=1).measure(gold, predictions, {})
         notes = list(old.notes)
         by_id = {claim.id: claim for claim in gold}
         claims = [by_id[row["id"]] for row in old.per_claim]

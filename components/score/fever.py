@@ -12,6 +12,7 @@ from components.errors import ClaimflowError, nearest
 from components.records import Claim, Prediction
 from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.pairing import confusion, note, paired
+from components.step import Context
 
 FIRST = 5  # predicted sentences that count
 NOT_ENOUGH = "NOT ENOUGH INFO"
@@ -24,18 +25,17 @@ class Fever(Scorer):
     official: leave evidence F1 without a value where the official scorer stops.
     """
 
-    reads: ClassVar = ("predictions",)
+    form: ClassVar = "FEVER"
 
     official: bool = False
 
-    def score(
+    def measure(
         self,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if predictions is None:
-            raise ClaimflowError("The scorer fever needs predictions, and got none.")
         return fever(predictions, gold, self.official, self.draws, self.seed)
 
 
@@ -74,12 +74,9 @@ def fever(
             f"labels are {', '.join(LABELS)}."
         )
     notes: list[str] = []
-    note(
-        notes,
-        "Gold claims left out, without a label of FEVER",
-        (c.id for c in gold if (c.label or "").upper() not in LABELS),
-    )
-    found = paired(predictions, gold, "counted as wrong, without evidence", notes)
+    aside = [c for c in gold if (c.label or "").upper() not in LABELS]
+    note(notes, "Gold claims left out, without a label of FEVER", (c.id for c in aside))
+    found = paired(predictions, claims, "counted as wrong, without evidence", notes, aside)
     rows = [_row(claim, found.get(claim.id)) for claim in claims]
     note(
         notes,

@@ -29,6 +29,12 @@ def usable(row: Mapping[str, Any], formula: Sequence[str]) -> bool:
     return all(row.get(n) is not None or (n == "predicted" and n in row) for n in names)
 
 
+def over(name: str, measure: Measure, rows: Rows) -> int:
+    """How many claims a measure was taken over; 0 where rows don't tell."""
+    formula = formula_of(name, measure.formula)
+    return sum(usable(row, formula) for row in rows)
+
+
 def statistic(formula: Sequence[str], rows: Rows) -> Any:
     """The `bootstrap.SumStatistic` of a formula over rows that are all usable.
 

@@ -1,7 +1,7 @@
 """Word overlap of predicted and reference evidence, each as one text: ROUGE-L, BLEU, METEOR.
 
 The baselines of the Ev2R study (Akhtar et al. 2024, section 4.4). All 0 to 1, higher is better;
-0 when either text is empty.
+0 when either text is empty. Each function scores one claim; the measure is the mean over claims.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from components.score.averitec import hungarian_meteor
 
 
 def rouge_l(predicted: str, reference: str) -> float:
-    """F1 of the longest common subsequence (Lin 2004), by Google's rouge_score without stemming.
+    """ROUGE-L of one claim, 0 to 1, higher is better: F1 of the longest common subsequence of words
+    (Lin 2004, section 3.1), by Google's rouge_score without stemming.
 
     Its words are runs of a–z and 0–9 in lower case, so text in other scripts scores 0.
     """
@@ -28,8 +29,10 @@ def _rouge() -> Any:
 
 
 def bleu(predicted: str, reference: str) -> float:
-    """BLEU of up to four words (Papineni et al. 2002) by sacrebleu: 13a tokens, exponential
-    smoothing, and only the orders that a short text has."""
+    """BLEU of one claim, 0 to 1 (not 100), higher is better: geometric mean of the precisions of
+    one to four words with brevity penalty (Papineni et al. 2002, section 2.3), by sacrebleu: 13a
+    tokens, exponential smoothing, and only the orders that a short text has. The mean over claims
+    is not corpus BLEU, which sums counts first."""
     import sacrebleu
 
     if not predicted.strip() or not reference.strip():
@@ -38,5 +41,7 @@ def bleu(predicted: str, reference: str) -> float:
 
 
 def meteor(predicted: str, reference: str) -> float:
-    """METEOR of the whole texts: a matching of one with one."""
+    """METEOR of one claim's whole texts, 0 to below 1, higher is better: weighted harmonic mean of
+    precision and recall of words, stems and synonyms, less for scattered matches (Banerjee and
+    Lavie 2005, section 2), by NLTK's rules; a matching of one string with one."""
     return hungarian_meteor([predicted], [reference])

@@ -35,13 +35,18 @@ def first_of_each(
 
 
 def paired(
-    predictions: list[Prediction], claims: list[Claim], missing: str, notes: list[str]
+    predictions: list[Prediction],
+    claims: list[Claim],
+    missing: str,
+    notes: list[str],
+    aside: Iterable[Claim] = (),
 ) -> dict[str, Prediction]:
     """The prediction for each claim id that has one; of a repeated id the first counts.
 
     Missing, extra and repeated ids are listed in `notes`; `missing` says what the first count as.
+    aside: claims that there may be predictions for, but need not.
     """
-    found, extra, repeated = first_of_each(predictions, claims)
+    found, extra, repeated = first_of_each(predictions, [*claims, *aside])
     note(
         notes, f"Claims without prediction, {missing}", (c.id for c in claims if c.id not in found)
     )

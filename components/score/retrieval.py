@@ -15,6 +15,7 @@ from components.files import write_whole
 from components.records import Case, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores, listed
 from components.score.formula import measured
+from components.step import Context
 from components.urls import same_url
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
@@ -33,17 +34,13 @@ class Retrieval(Scorer):
 
     reads: ClassVar = ("rankings",)
 
-    def score(
+    def measure(
         self,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if rankings is None:
-            raise ClaimflowError(
-                "The scorer retrieval needs document rankings, and got none: give a TREC run "
-                "(rankings=FILE), or score a pipeline that has a retriever."
-            )
         kept, qrels, dropped = paired(gold, rankings)
         scores = retrieval(kept, qrels, self.draws, self.seed)
         if dropped:
@@ -73,12 +70,21 @@ def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list
 
 
 def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 13) -> Scores:
-    """nDCG@10, recall at 10 and 100, reciprocal rank and average precision, as trec_eval has them.
+    """Measures of rankings, as trec_eval has them; R is the set of a claim's relevant documents.
 
-    All 0 to 1, higher is better, means over the claims that have a relevant document. The order of
-    a ranking counts, not its scores. A claim without ranking counts 0; of a document that is
-    ranked twice the first place counts; claims without relevant documents are left out. Each of
-    these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
+    All 0 to 1, higher is better, means over the claims that have a relevant document:
+    ndcg_at_10: sum of grade / log2(rank + 1) over the first 10 places, by the largest that it can
+    be (Järvelin and Kekäläinen 2002, section 2; discounted from the second place on, as trec_eval).
+    recall_at_10, recall_at_100: share of R among the first 10 or 100 places (Manning et al. 2008,
+    section 8.3).
+    mrr: 1 by the rank of the first relevant document in the whole ranking, 0 where there is none
+    (Voorhees 1999).
+    ap: mean over R of the precision at the rank of each of them, 0 for one that is not ranked
+    (Manning et al. 2008, section 8.4; its mean over claims is MAP); of the whole ranking.
+
+    The order of a ranking counts, not its scores. A claim without ranking counts 0; of a document
+    that is ranked twice the first place counts; claims without relevant documents are left out.
+    Each of these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
     """
     judged = [claim for claim, grades in qrels.items() if any(g > 0 for g in grades.values())]
     if not judged:

@@ -13,6 +13,7 @@ from components.records import Claim, Finding, Prediction, Record
 from components.score.base import Rankings, Scorer, Scores
 from components.score.formula import measured
 from components.score.pairing import confusion, note, paired
+from components.step import Context
 
 FIRST = 3  # predicted sentences that count as an abstract's rationale
 NOT_ENOUGH = "NEI"
@@ -37,19 +38,18 @@ class Abstract(Record):
 class SciFact(Scorer):
     """Scorer of SciFact; see `scifact` for the measures and settings."""
 
-    reads: ClassVar = ("predictions",)
+    form: ClassVar = "SciFact"
 
     oracle: str | None = None
     official: bool = False
 
-    def score(
+    def measure(
         self,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if predictions is None:
-            raise ClaimflowError("The scorer scifact needs predictions, and got none.")
         return scifact(predictions, gold, self.oracle, self.official, self.draws, self.seed)
 
 

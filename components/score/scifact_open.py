@@ -16,6 +16,7 @@ from components.score import bootstrap
 from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.bootstrap import Floats, Statistic
 from components.score.pairing import confusion, note, paired
+from components.step import Context
 
 NOT_ENOUGH = "NEI"
 PROVENANCES = ("citation", "pooling")
@@ -31,18 +32,17 @@ class SciFactOpen(Scorer):
     official: do as the official script does where it differs.
     """
 
-    reads: ClassVar = ("predictions",)
+    form: ClassVar = "SciFact"
 
     official: bool = False
 
-    def score(
+    def measure(
         self,
         gold: list[Claim],
-        predictions: list[Prediction] | None = None,
-        rankings: Rankings | None = None,
+        predictions: list[Prediction],
+        rankings: Rankings,
+        ctx: Context | None = None,
     ) -> Scores:
-        if predictions is None:
-            raise ClaimflowError("The scorer scifact_open needs predictions, and got none.")
         return scifact_open(predictions, gold, self.official, self.draws, self.seed)
 
 

@@ -1,0 +1,81 @@
+"""Predictions of another form than the scorer's, or for other claims than the gold ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.errors import ClaimflowError
+from components.records import Answer, Claim, Evidence, Finding, GoldSet, Prediction, Question
+from components.score.averitec import Averitec2024, averitec_2024
+from components.score.ev2r import Ev2r
+from components.score.fever import Fever
+from components.score.fit import check_texts
+from components.score.scifact import SciFact
+
+DAMS = [f"Dam {name} broke in the flood of May." for name in "ABCDEFGHIJ"]
+GOLD = [
+    Claim(
+        id=str(i),
+        text=text,
+        label="Refuted",
+        questions=[Question(question="Did it?", answers=[Answer(answer="No.")])],
+    )
+    for i, text in enumerate(DAMS)
+]
+
+
+def says(id: int, text: str, label: str = "Refuted") -> Prediction:
+    return Prediction(id=str(id), claim=text, evidence=[Evidence("Did it?", "No.")], label=label)
+
+
+def test_ids_shifted_by_one_are_refused() -> None:
+    shifted = [says(i + 1, text) for i, text in enumerate(DAMS)]
+    with pytest.raises(ClaimflowError) as error:
+        averitec_2024(shifted, GOLD)
+    assert str(error.value) == (
+        "9 of 9 predictions have another claim than the gold file has under the same id, first id "
+        "1: 'Dam A broke in the flood of May.' in the predictions, 'Dam B broke in the flood of "
+        "May.' in the gold file. The ids are shifted: of 9 of them the gold id is 1 less. Renumber "
+        "them."
+    )
+    mixed = [says(i, text) for i, text in enumerate(reversed(DAMS))]
+    with pytest.raises(ClaimflowError, match="are there under other ids: give each prediction the"):
+        check_texts(mixed, GOLD)
+    others = [says(i, f"Bridge {i}.") for i in range(10)]
+    with pytest.raises(ClaimflowError, match="Give the gold file that these predictions were made"):
+        check_texts(others, GOLD)
+
+
+def test_a_few_other_texts_are_noted() -> None:
+    """Case, white space and punctuation don't count, nor texts that are not there."""
+    same = [says(i, f" {text.upper().rstrip('.')}\n") for i, text in enumerate(DAMS)]
+    assert averitec_2024(same, GOLD).notes == []
+    assert check_texts([says(0, ""), says(77, "Of no claim.")], GOLD) == []
+    some = [*same[:2], says(2, "A bridge."), *same[3:9], says(9, "")]
+    scores = averitec_2024(some, GOLD)
+    assert scores.notes == [
+        "Predictions whose claim has another text than the gold claim of the same id (1 of 9): 2."
+    ]
+    assert scores.measures["accuracy"].value == 1  # paired by id all the same
+
+
+def test_another_form_is_refused_and_both_are_named() -> None:
+    fever = [Prediction(id="0", claim="", evidence=[], label="REFUTES")]
+    finding = Finding(doc="7", label="SUPPORT", sentences=[1])
+    scifact = [Prediction(id="0", claim="", evidence=[], label="", findings=[finding])]
+    sentence = Claim(
+        id="0", text="", label="REFUTES", gold=[GoldSet(label="REFUTES", items=[("Fern", 0)])]
+    )
+    for scorer, gold, predictions, forms in [
+        (Averitec2024(), GOLD, fever, "Averitec2024 reads predictions of AVeriTeC, .* of FEVER"),
+        (Averitec2024(), GOLD, scifact, "reads predictions of AVeriTeC, .* of SciFact"),
+        (Ev2r(judge=None, parts=["bleu"]), GOLD, fever, "Ev2r reads .* AVeriTeC, .* of FEVER"),
+        (Fever(), [sentence], [says(0, "")], "Fever reads predictions of FEVER, .* of AVeriTeC"),
+        (SciFact(), [sentence], fever, r"SciFact reads .* of SciFact, .* of FEVER \(1 of 1\)"),
+    ]:
+        with pytest.raises(ClaimflowError, match=forms):
+            scorer.score(gold, predictions)
+    # One of the right form is enough, and so is a label that no form has.
+    assert Averitec2024(draws=2).score(GOLD, [*fever, says(1, "")]).measures["accuracy"].value
+    wrong = [says(0, "", "Refutd")]
+    assert not Averitec2024(draws=2).score(GOLD, wrong).measures["accuracy"].value
