@@ -245,6 +245,15 @@ class BadLine(Record):
         return f"{self.file}, line {self.line}: {self.reason}"
 
 
+def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
+    """The note on skipped lines, if there are any: how many, and the first of them."""
+    if not bad:
+        return []
+    shown = "; ".join(map(str, bad[:most]))
+    more = f"; and {len(bad) - most} more (out=FILE.json has all)" if len(bad) > most else ""
+    return [f"Skipped, as they can't be read ({len(bad)}): {shown}{more}."]
+
+
 def read_lines(
     path: Path, type: Any, on_error: str = "stop", bad: list[BadLine] | None = None
 ) -> Iterator[tuple[int, Any]]:

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from components.datasets import averitec, fever, scifact
+from components.datasets.base import checked_label
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
-from components.records import Answer, Claim, Question, read_lines
+from components.records import AVERITEC_LABELS, Answer, Claim, Question, read_lines
 from components.score.retrieval import read_qrels
 
 
@@ -71,15 +72,16 @@ def _first_evalai(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _solution(path: Path) -> list[Claim]:
-    return [
-        Claim(
-            id=row.id,
-            text=row.claim,
-            label=row.label,
-            questions=[
-                Question(question=e.question, answers=[Answer(answer=e.answer)])
-                for e in row.evidence
-            ],
-        )
-        for row in read_submission(path)
-    ]
+    claims: dict[str, Claim] = {}
+    for row in read_submission(path):
+        try:
+            label = checked_label(row.label, AVERITEC_LABELS)
+            if row.id in claims:
+                raise ClaimflowError("stands here twice")
+        except ClaimflowError as error:
+            raise ClaimflowError(f"{path}, claim {row.id}: {error}") from None
+        questions = [
+            Question(question=e.question, answers=[Answer(answer=e.answer)]) for e in row.evidence
+        ]
+        claims[row.id] = Claim(id=row.id, text=row.claim, label=label, questions=questions)
+    return list(claims.values())
