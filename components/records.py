@@ -81,6 +81,7 @@ class Claim(Record):
     location: str | None = None
     gold: list[GoldSet] = []
     relevant: list[str] = []  # ids or URLs of relevant documents, for retrieval measures
+    grades: dict[str, int] = {}  # how relevant these are, where that is known; else 1
     extra: dict[str, Any] = {}  # official fields that no step reads, kept so that files round-trip
 
 

@@ -21,7 +21,7 @@ def read_gold(path: Path) -> list[Claim]:
     FEVER, SciFact or SciFact-Open (JSON lines), or of TREC qrels.
 
     Told apart by content. Claims of a solution have no types or sources, those of qrels only
-    `relevant` documents. Raises ClaimflowError for a file that is none of them or has a bad record.
+    `relevant` documents with their `grades`. Raises ClaimflowError for a file that is none of them or has a bad record.
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")
@@ -33,10 +33,11 @@ def read_gold(path: Path) -> list[Claim]:
         return _json(path)
     if b"," in start:
         return _solution(path)
-    return [
-        Claim(id=claim, text="", relevant=[doc for doc, grade in grades.items() if grade > 0])
+    graded = {
+        claim: {doc: grade for doc, grade in grades.items() if grade > 0}
         for claim, grades in read_qrels(path).items()
-    ]
+    }
+    return [Claim(id=c, text="", relevant=list(found), grades=found) for c, found in graded.items()]
 
 
 def _json(path: Path) -> list[Claim]:
