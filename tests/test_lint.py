@@ -348,6 +348,84 @@ def test_the_same_for_csv(tmp_path: Path, rows: list[tuple[int, str, str]]) -> N
         assert not lint(mended).errors
 
 
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("2024", {"pred_label": "Refuted", "evidence": [], "claim_id": None}),
+        ("first script", {"label": "Refuted", "questions": [], "claim_id": None}),
+        ("first EvalAI", {"label": "Refuted", "evidence": ["A."], "id": None}),
+        ("run", {"id": None, "label": "Refuted", "claim": "", "evidence": []}),
+        ("FEVER", {"id": None, "predicted_label": "REFUTES", "predicted_evidence": []}),
+        ("SciFact", {"id": None, "evidence": {}}),
+    ],
+)
+def test_ids_written_otherwise_are_mended_not_lost(tmp_path: Path, form: str, line: Any) -> None:
+    key = "claim_id" if "claim_id" in line else "id"
+    ids = [2.0, "001", "0.0", "x", 7.5]
+    content = "\n".join(json.dumps(line | {key: id}) for id in ids)
+    claims = [Claim(id=str(n), text="") for n in range(3)]
+    report = checked(tmp_path, content, claims=claims, repaired=tmp_path / "mended.jsonl")
+    assert report.form == form
+    said = [f.message for f in report.findings if f.rule == "id" and "means" in f.message]
+    assert said == ["id 2.0 means 2", "id '001' means 1", "id '0.0' means 0"]
+    records = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    order = [str(n) if form == "run" else n for n in range(3)]
+    assert [r[key] for r in records] == order
+    assert (report.records, report.left_out) == (5, 2)  # those of no claim, as the report says
+    assert {f.record for f in report.findings if f.message == "no claim has this id"} == {
+        "x",
+        "7.5",
+    }
+    assert len(read_submission(tmp_path / "mended.jsonl")) == 3
+
+
+def test_ids_of_a_csv_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
+    rows = [csv_of(f"Who?{INNER}Her.{OUTER}", id=id).splitlines(True)[1:] for id in ("1.0", "000")]
+    content = "id,claim,evi,label,split\n" + "".join(line for row in rows for line in row)
+    report = checked(tmp_path, content, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [p.id for p in read_submission(tmp_path / "pred.csv")] == ["1", "0"]
+    assert [f.message for f in report.findings][:2] == ["id '1.0' means 1", "id '000' means 0"]
+    assert (report.errors, report.left_out) == ([], 0)
+    assert accepted_2025(tmp_path / "mended.csv")
+
+
+def test_a_table_of_scifact_open(tmp_path: Path) -> None:
+    keys = ["model", "claim_id", "doc_id", "predicted_label", "rank", "p_support", "p_contradict"]
+    rows = [
+        ("one", 1, 10, "SUPPORT", 1, 0.9, 0.1),
+        ("one", 1, 11, "NEI", 2, 0.3, 0.1),
+        ("one", 1, 10, "SUPPORT", 3, 0.2, 0.1),  # again
+        ("two", 1, 10, "REFUTES", 1, None, 0.1),
+        ("two", 9, 10, "SUPPORT", 2, 0.2, 0.1),  # no such claim
+    ]
+    path, mended = tmp_path / "said.parquet", tmp_path / "mended.parquet"
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    report = lint(path, [Claim(id="1", text="")], repaired=mended)
+    assert report.form == "SciFact-Open"
+    assert [(f.level, f.rule, f.line, f.fixed) for f in report.findings] == [
+        ("error", "id", 3, True),
+        ("error", "label", 4, True),
+        ("warning", "nan", 4, False),
+        ("error", "id", 5, True),
+    ]
+    assert (report.errors, report.records, report.left_out) == ([], 5, 2)
+    table = pandas.read_parquet(mended)
+    assert list(table.columns) == keys
+    assert list(table["predicted_label"]) == ["SUPPORT", "NEI", "CONTRADICT"]
+    assert not lint(mended, [Claim(id="1", text="")]).errors
+    pandas.DataFrame(rows, columns=[*keys[:3], "label", *keys[4:]]).to_parquet(path)
+    (finding,) = lint(path).findings
+    assert finding.message == "no column predicted_label"
+
+
+def test_a_warning_hides_no_wrong_type(tmp_path: Path) -> None:
+    evidence = [{"question": "Who?", "answer": "x" * 4000, "url": 3}]
+    assert rules(checked(tmp_path, [record(evidence=evidence)])) == {
+        ("warning", "long-evidence"),
+        ("error", "schema"),
+    }
+
+
 def test_sarif(tmp_path: Path) -> None:
     run = sarif(checked(tmp_path, [record(label="refuted")]))["runs"][0]
     (result,) = run["results"]

@@ -242,6 +242,8 @@ def test_forms_before_2024(tmp_path: Path) -> None:
     one, two = read_submission(path)
     assert (one.id, [e.answer for e in one.evidence]) == ("3", ["A.", "B."])
     assert (two.id, [e.answer for e in two.evidence]) == ("1", ["C."])
+    path.write_text('[{"id": 7, "label": "Refuted", "claim": "", "evidence": []}]')
+    assert [p.id for p in read_submission(path)] == ["7"]
     path.write_text('[{"claim_id": 0, "verdict": "Refuted"}]')
     with pytest.raises(ClaimflowError, match=r"no prediction: .* here are claim_id, verdict"):
         read_submission(path)

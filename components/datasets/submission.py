@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,10 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
 def _from_record(raw: dict[str, Any], position: int) -> Prediction:
     if documents := findings.prediction_from(raw):  # FEVER, SciFact
         return documents
-    record = msgspec.convert(raw, FORMS[form_of(raw)])
+    form = form_of(raw)
+    if form == "run" and isinstance(raw["id"], int):
+        raw["id"] = str(raw["id"])
+    record = msgspec.convert(raw, FORMS[form])
     return record if isinstance(record, Prediction) else record.prediction(position)
 
 
@@ -237,13 +241,27 @@ def write_csv(path: Path, predictions: list[Prediction], split: str = "pred") ->
     write_whole(path, out.getvalue().encode("utf-8"))
 
 
+def whole_number(value: Any) -> int | None:
+    """The number that an id means: 5, 5.0, "5", "005" and "5.0" mean 5; None where it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and (found := _NUMBER.fullmatch(value.strip())):
+        return int(found[1])
+    return value if type(value) is int else None
+
+
+_NUMBER = re.compile(r"0*([0-9]{1,18})(?:\.0*)?")
+
+
 def _read_csv(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[int, Prediction]]:
     for line, row in csv_rows(path):
         try:
             if None in row or None in row.values():
                 raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
             evidence = split_cell(row["evi"])
-            yield line, _prediction(row["id"], row.get("claim"), evidence, row["label"])
+            number = whole_number(row["id"])  # as pandas reads the column
+            name = row["id"] if number is None else number
+            yield line, _prediction(name, row.get("claim"), evidence, row["label"])
         except ClaimflowError as error:
             report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
 
