@@ -374,8 +374,9 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         line = text.line
         try:
             item = text.item()
-        except json.JSONDecodeError as error:
-            reason = f"{error.msg}; the list can't be read on from here"
+        except (json.JSONDecodeError, RecursionError) as error:
+            what = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
+            reason = f"{what}; the list can't be read on from here"
             yield text.line, ClaimflowError(reason)
             return
         yield line, item

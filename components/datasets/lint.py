@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -87,9 +88,15 @@ class Finding(Record):
     fixed: bool = False
 
     def __str__(self) -> str:
-        where = "" if self.record is None else f"claim {self.record}: "
+        where = "" if self.record is None else f"claim {_cut(self.record)}: "
         at = "" if self.line is None else f"line {self.line}: "
-        return f"{at}{where}{self.message}. {'Mended' if self.fixed else self.remedy}."
+        return f"{at}{where}{self.text}"
+
+    @property
+    def text(self) -> str:
+        """Message and remedy as sentences."""
+        end = "" if self.message.endswith((".", "?")) else "."
+        return f"{self.message}{end} {'Mended' if self.fixed else self.remedy}."
 
 
 class Report(Record):
@@ -193,6 +200,8 @@ class _Linter:
     def sizes(self) -> None:
         """What makes the file large, once all of it is read."""
         self.line = self.record = None
+        if not self.order and not self.lost:
+            self.find("schema", "no records", "Write one for each claim")
         if self.scraped:
             self.find(
                 "scraped-text",
@@ -243,16 +252,20 @@ class _Linter:
         meant = whole_number(value)
         if meant is not None and not known and self.record != str(meant):
             self.record = str(meant)
-            self.find("id", f"id {value!r} means {meant}", f"Write {meant}", True)
+            self.find("id", f"id {_cut(repr(value))} means {meant}", f"Write {meant}", True)
         elif number and type(value) is not int:
             mended = meant is not None and self.record == str(meant)
-            self.find("id", f"id {value!r} is no number", "Write a number", mended, "warning")
+            self.find(
+                "id", f"id {_cut(repr(value))} is no number", "Write a number", mended, "warning"
+            )
         if self.record in self.ids:
             self.find("id", "the id stands here again", "Keep one; the first counts", True)
         elif self.claims is not None and self.record not in self.claims:
             self.find("id", "no claim has this id", "Take the record out", True)
         elif self.claims is None and (meant is None or meant < 0):
-            self.find("id", f"id {value!r} is no number from 0", "Use the ids of the claims")
+            self.find(
+                "id", f"id {_cut(repr(value))} is no number from 0", "Use the ids of the claims"
+            )
         return self.record if meant is None or self.record != str(meant) else meant
 
     def keep(self, record: Any) -> None:
@@ -273,7 +286,7 @@ class _Linter:
         hint = f" Did you mean '{meant}'?" if meant else nearest(text, labels)
         self.find(
             "label",
-            f"label {value!r} is none of the task's.{hint}",
+            f"label {_cut(repr(value))} is none of the task's.{hint}",
             f"Use one of: {', '.join(labels)}",
             meant is not None,
         )
@@ -586,7 +599,9 @@ class _Linter:
             elif pair in seen:
                 self.find("id", f"document {pair[2]} of {pair[0]} again", "Keep one", True)
             if row["predicted_label"] not in NEI:
-                row["predicted_label"] = self.label(row["predicted_label"], (*SCIFACT_LABELS, "NEI"))
+                row["predicted_label"] = self.label(
+                    row["predicted_label"], (*SCIFACT_LABELS, "NEI")
+                )
             for name in ("rank", "p_support", "p_contradict"):
                 value = row.get(name)
                 if name in row and not (isinstance(value, (int, float)) and math.isfinite(value)):
@@ -712,7 +727,7 @@ def lint(
         form=form,
         records=len(linter.order),
         findings=linter.findings,
-        unchecked=[] if claims is not None else ["late-evidence"],
+        unchecked=[] if claims is not None else ["late-evidence", "id (which claims are due)"],
         repaired=None if repaired is None else str(repaired),
         left_out=0 if repaired is None else len(linter.order) + linter.lost - len(records),
     )
@@ -749,14 +764,14 @@ def sarif(report: Report) -> dict[str, Any]:
     for finding in report.findings:
         if finding.fixed:
             continue
-        where: dict[str, Any] = {"artifactLocation": {"uri": Path(report.file).as_posix()}}
+        where: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(report.file).as_posix())}}
         if finding.line is not None:
             where["region"] = {"startLine": finding.line}
         results.append(
             {
                 "ruleId": finding.rule,
                 "level": finding.level,
-                "message": {"text": f"{finding.message}. {finding.remedy}."},
+                "message": {"text": finding.text},
                 "locations": [{"physicalLocation": where}],
                 "properties": {"claim": finding.record},
             }

@@ -205,7 +205,7 @@ def _from_record(raw: dict[str, Any], position: int) -> Prediction:
     if documents := findings.prediction_from(raw):  # FEVER, SciFact
         return documents
     form = form_of(raw)
-    if form == "run" and isinstance(raw["id"], int):
+    if form == "run" and type(raw["id"]) is int:
         raw["id"] = str(raw["id"])
     record = msgspec.convert(raw, FORMS[form])
     return record if isinstance(record, Prediction) else record.prediction(position)
@@ -349,6 +349,8 @@ def is_json(path: Path) -> bool:
         raise ClaimflowError(f"No submission {path.absolute()}.")
     with open(path, "rb") as file:
         start = file.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ClaimflowError(f"{path} is UTF-16: save it as UTF-8.")
     if not start:
         raise ClaimflowError(f"{path} is empty.")
     return start[:1] in (b"[", b"{")

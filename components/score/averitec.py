@@ -24,7 +24,7 @@ from components.records import AVERITEC_LABELS, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
-from components.score.meteor import meteors
+from components.score.meteor import meteors, source
 from components.score.pairing import confusion, first_of_each, note
 from components.score.words import tokenise
 
@@ -73,7 +73,9 @@ class Averitec2024(Scorer):
         notes: list[str] = []
         claims, paired = _pair(predictions, gold, notes, self.official, self.first)
         rows = self.rows(claims, [paired.get(claim.id) for claim in claims], notes)
-        return self.summary(claims, rows, notes)
+        scores = self.summary(claims, rows, notes)
+        scores.notes.append(source())
+        return scores
 
     def rows(
         self, claims: list[Claim], paired: list[Prediction | None], notes: list[str]
