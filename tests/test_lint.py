@@ -414,16 +414,21 @@ def test_ids_written_otherwise_are_mended_not_lost(tmp_path: Path, form: str, li
 
 
 WRONG = st.sampled_from([None, 3, "x", [], {}, [1], ["A", 1], float("nan"), "\ud800", "a\tb"])
-IDS = st.sampled_from([0, 1, 2, 0, 1, 2, "0", 1.0, "002", 7, None])
+IDS: Any = st.just([0, 1, 2]) | st.sampled_from(
+    [[2, 0, 1], ["0", 1.0, "002"], [0, 1, 2, 1, 7], [0, 1]]
+)
 
 
 def either(good: Any) -> Any:
-    return st.one_of(st.just(good), st.just(good), st.just(good), WRONG)
+    return st.integers(0, 19).flatmap(lambda n: st.just(good) if n else WRONG)
 
 
 def lines_of(**fields: Any) -> Any:
     """Records of three claims, their ids and fields right for the most part."""
-    return st.lists(st.fixed_dictionaries({"id": IDS, **fields}), min_size=1, max_size=4)
+    one = st.fixed_dictionaries(fields)
+    return IDS.flatmap(
+        lambda ids: st.tuples(*[one.map(lambda r, i=id: {"id": i} | r) for id in ids])
+    )
 
 
 ANSWER = {"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": "So."}
@@ -435,13 +440,13 @@ FORMS = {
                 either(ANSWER) | either({"answer": "Yes", "answer_type": "Boolean"}),
                 max_size=2)}), max_size=2))),
     "first EvalAI": (accepted_texts, ".json", lines_of(
-        label=either("refuted"), evidence=st.lists(either("A."), min_size=1).map(
+        label=either("Refuted"), evidence=st.lists(either("A."), min_size=1).map(
             lambda texts: ["B.", *texts]))),
     "FEVER": (accepted_fever, ".jsonl", lines_of(
         predicted_label=either("SUPPORTS"),
         predicted_evidence=st.lists(either(["Moss", 3]), max_size=7) | either([]))),
     "SciFact": (accepted_scifact, ".jsonl", lines_of(
-        evidence=st.dictionaries(st.sampled_from(["7", "8", "x"]), either(
+        evidence=st.dictionaries(st.sampled_from(["7", "8", "9", "10", "x"]), either(
             {"label": "SUPPORT", "sentences": [1]}) | st.fixed_dictionaries(
                 {"label": either("CONTRADICT") | st.just("NEI"), "sentences": either([0, 2])})))),
 }  # fmt: skip
@@ -517,6 +522,15 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
     assert list(table.columns) == keys
     assert list(table["predicted_label"]) == ["SUPPORT", "NEI", "CONTRADICT"]
     assert not lint(mended, [Claim(id="1", text="")]).errors
+    assert [p.id for p in read_submission(mended, system="one")] == ["1"]
+    good = pandas.DataFrame(rows[:2], columns=keys)
+    for kind in (float, str):  # floats are joined with numbers, texts are not
+        good.astype({"claim_id": kind, "doc_id": kind}).to_parquet(path)
+        report = lint(path, [Claim(id="1", text="")], repaired=mended)
+        assert {f.rule for f in report.findings} == ({"id"} if kind is str else set())
+        assert (report.errors, report.left_out) == ([], 0)
+        assert list(pandas.read_parquet(mended)["claim_id"]) == [1, 1]
+        assert [p.id for p in read_submission(path)] == ["1"]
     pandas.DataFrame(rows, columns=[*keys[:3], "label", *keys[4:]]).to_parquet(path)
     (finding,) = lint(path).findings
     assert finding.message == "no column predicted_label"

@@ -185,7 +185,7 @@ def sentences_of(prediction: Prediction) -> list[tuple[str, int]]:
 
 
 def prediction_from(raw: dict[str, Any]) -> Prediction:
-    """The prediction in one official record; page ids in NFC, the label in capitals, whatever it is.
+    """The prediction in one official record; page ids in NFC, any label, in capitals.
 
     Raises ValidationError for a bad one.
     """

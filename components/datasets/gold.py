@@ -21,7 +21,8 @@ def read_gold(path: Path) -> list[Claim]:
     FEVER, SciFact or SciFact-Open (JSON lines), or of TREC qrels.
 
     Told apart by content. Claims of a solution have no types or sources, those of qrels only
-    `relevant` documents with their `grades`. Raises ClaimflowError for a file that is none of them or has a bad record.
+    `relevant` documents with their `grades`. Raises ClaimflowError for a file that is none of them
+    or has a bad record.
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")

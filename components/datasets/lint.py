@@ -249,23 +249,19 @@ class _Linter:
         otherwise (5.0, "005") and, with `number`, texts."""
         self.record = str(value).strip()
         known = self.claims is not None and self.record in self.claims
-        meant = whole_number(value)
+        meant, shown = whole_number(value), _cut(repr(value))
         if meant is not None and not known and self.record != str(meant):
             self.record = str(meant)
-            self.find("id", f"id {_cut(repr(value))} means {meant}", f"Write {meant}", True)
+            self.find("id", f"id {shown} means {meant}", f"Write {meant}", True)
         elif number and type(value) is not int:
             mended = meant is not None and self.record == str(meant)
-            self.find(
-                "id", f"id {_cut(repr(value))} is no number", "Write a number", mended, "warning"
-            )
+            self.find("id", f"id {shown} is no number", "Write a number", mended, "warning")
         if self.record in self.ids:
             self.find("id", "the id stands here again", "Keep one; the first counts", True)
         elif self.claims is not None and self.record not in self.claims:
             self.find("id", "no claim has this id", "Take the record out", True)
         elif self.claims is None and (meant is None or meant < 0):
-            self.find(
-                "id", f"id {_cut(repr(value))} is no number from 0", "Use the ids of the claims"
-            )
+            self.find("id", f"id {shown} is no number from 0", "Use the ids of the claims")
         return self.record if meant is None or self.record != str(meant) else meant
 
     def keep(self, record: Any) -> None:
@@ -575,7 +571,7 @@ class _Linter:
     def table(self) -> str:
         from pyarrow import ArrowInvalid, parquet
 
-        from components.datasets.scifact import NEI
+        from components.datasets.scifact import LABELS, NEI
 
         try:
             rows = parquet.read_table(self.path).to_pylist()
@@ -588,6 +584,11 @@ class _Linter:
             return "SciFact-Open"
         seen: set[tuple[str, ...]] = set()
         for self.line, row in enumerate(rows, 1):
+            for name in ("claim_id", "doc_id"):
+                if (meant := whole_number(row[name])) is not None:
+                    if isinstance(row[name], str):  # the scorer joins by numbers
+                        self.find("id", f"{name} {row[name]!r} is no number", "Write one", True)
+                    row[name] = meant
             self.record = str(row["claim_id"])
             self.order.append(self.record)
             pair = (str(row["model"]), self.record, str(row["doc_id"]))
@@ -599,9 +600,7 @@ class _Linter:
             elif pair in seen:
                 self.find("id", f"document {pair[2]} of {pair[0]} again", "Keep one", True)
             if row["predicted_label"] not in NEI:
-                row["predicted_label"] = self.label(
-                    row["predicted_label"], (*SCIFACT_LABELS, "NEI")
-                )
+                row["predicted_label"] = self.label(row["predicted_label"], (*LABELS, "NEI"))
             for name in ("rank", "p_support", "p_contradict"):
                 value = row.get(name)
                 if name in row and not (isinstance(value, (int, float)) and math.isfinite(value)):
@@ -753,8 +752,11 @@ def _as_table(path: Path, rows: list[Any]) -> bytes:
     import pyarrow
     from pyarrow import parquet
 
-    out = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist(rows, parquet.read_schema(path)), out)
+    out, schema = pyarrow.BufferOutputStream(), parquet.read_schema(path).remove_metadata()
+    for i, name in enumerate(schema.names):
+        if rows and all(type(row[name]) is int for row in rows):  # maybe mended
+            schema = schema.set(i, pyarrow.field(name, pyarrow.int64()))
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema), out)
     return bytes(out.getvalue())
 
 

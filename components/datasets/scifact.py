@@ -227,6 +227,9 @@ def read_systems(
     seen: set[tuple[str, str, str]] = set()
     for number, raw in enumerate(rows, 1):
         try:
+            for name in ("claim_id", "doc_id"):  # a column with gaps is read as floats
+                if isinstance(raw.get(name), float) and raw[name].is_integer():
+                    raw[name] = int(raw[name])
             row = msgspec.convert(raw, _Row)
             claim, doc = str(row.claim_id), str(row.doc_id)
             if (row.model, claim, doc) in seen:

@@ -42,8 +42,9 @@ class Reply(Record):
 
     finish_reason: "stop" (the model ended, or a stop text came) or "length" (max_tokens reached).
     logprobs: natural log-probability of each generated token, when asked for. uncounted: the
-    server does not say how many tokens prompt and reply have, and both counts are 0. error: why this
-    request could not be answered; such a reply is not kept, and the others are not affected.
+    server does not say how many tokens prompt and reply have, and both counts are 0.
+    error: why this request could not be answered; such a reply is not kept, and the others are not
+    affected.
     """
 
     text: str = ""
