@@ -81,6 +81,7 @@ class Claim(Record):
     location: str | None = None
     gold: list[GoldSet] = []
     relevant: list[str] = []  # ids or URLs of relevant documents, for retrieval measures
+    grades: dict[str, int] = {}  # how relevant these are, where that is known; else 1
     extra: dict[str, Any] = {}  # official fields that no step reads, kept so that files round-trip
 
 
@@ -245,6 +246,15 @@ class BadLine(Record):
         return f"{self.file}, line {self.line}: {self.reason}"
 
 
+def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
+    """The note on skipped lines, if there are any: how many, and the first of them."""
+    if not bad:
+        return []
+    shown = "; ".join(map(str, bad[:most]))
+    more = f"; and {len(bad) - most} more (out=FILE.json has all)" if len(bad) > most else ""
+    return [f"Skipped, as they can't be read ({len(bad)}): {shown}{more}."]
+
+
 def read_lines(
     path: Path, type: Any, on_error: str = "stop", bad: list[BadLine] | None = None
 ) -> Iterator[tuple[int, Any]]:
@@ -364,8 +374,9 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         line = text.line
         try:
             item = text.item()
-        except json.JSONDecodeError as error:
-            reason = f"{error.msg}; the list can't be read on from here"
+        except (json.JSONDecodeError, RecursionError) as error:
+            what = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
+            reason = f"{what}; the list can't be read on from here"
             yield text.line, ClaimflowError(reason)
             return
         yield line, item

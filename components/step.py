@@ -78,6 +78,7 @@ class Context:
         self.train = train or []
         self.seed = seed
         self.tokens = {"prompt": 0, "completion": 0}
+        self.uncounted = 0  # replies whose server does not say their tokens
         self.train_digest = key_of(self.train)
 
     def seed_for(self, *what: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
@@ -70,7 +71,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             try:
                 check_places(config)
                 return main(config)
-            except ClaimflowError as error:
+            except (ClaimflowError, OSError) as error:
                 failed.append(error)
                 return None
 
@@ -89,12 +90,17 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
         if failed:
             raise failed[0]
 
-    plain(run, lambda: help_page(_doc(main), config))
+    plain(run, lambda: help_page(_doc(main), config), config)
 
 
-def plain(main: Callable[[list[str]], None], page: Callable[[], str] | None = None) -> None:
-    """Run `main(words)` of a flow: `--help` prints its page; a ClaimflowError or a mistake in the
-    config is one line on stderr and exit code 1; `-v` shows where it came from."""
+def plain(
+    main: Callable[[list[str]], None],
+    page: Callable[[], str] | None = None,
+    config: str = "config",
+) -> None:
+    """Run `main(words)` of a flow: `--help` prints its page; a ClaimflowError, a file that can't be
+    read or written, or a mistake in the config is one line on stderr and exit code 1; `-v` shows
+    where it came from. config: the name of the flow's."""
     words = sys.argv[1:]
     if {"--help", "-h"} & set(words):
         print(page() if page else _doc(main))
@@ -110,7 +116,9 @@ def plain(main: Callable[[list[str]], None], page: Callable[[], str] | None = No
     except KeyboardInterrupt:
         _leave("Interrupted. Finished work is in the cache: start again to go on.", verbose, 130)
     except Exception as error:
-        message = config_mistake(error)
+        message = config_mistake(error, config)  # some of Hydra's are OSErrors
+        if message is None and isinstance(error, OSError):
+            message = file_mistake(error)
         if message is None:
             raise
         _leave(message, verbose)
@@ -124,12 +132,12 @@ def check_places(config: DictConfig) -> None:
     """Raise before any work when what it gives could not be written."""
     from components.errors import ClaimflowError
 
-    for key in ("cache", "outputs", "out", "to"):
+    for key in ("cache", "outputs", "out", "sarif", "to"):
         if not config.get(key):
             continue
         place = Path(str(config[key])).absolute()
         there = next(p for p in (place, *place.parents) if p.exists())
-        file = key == "out" and there == place
+        file = key in ("out", "sarif") and there == place
         if there.is_dir() == file or not os.access(there, os.W_OK):
             raise ClaimflowError(f"{key}={config[key]}: {there} can't be written to. Name another.")
 
@@ -233,8 +241,20 @@ def _defaults(config: str) -> dict[str, str]:
 # Mistakes in the config
 
 
-def config_mistake(error: BaseException) -> str | None:
-    """One line for an error of Hydra or OmegaConf that a user made, else None."""
+def file_mistake(error: OSError) -> str:
+    """One line for what the system says of a file, a folder or a connection."""
+    reason = error.strerror or str(error) or type(error).__name__
+    names = [Path(os.fsdecode(n)) for n in (error.filename, error.filename2) if n]
+    # Files are written beside their place first, under a hidden name that says nothing.
+    shown = [n.parent if n.name.startswith(".") and n.suffix == ".part" else n for n in names]
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT) and shown:
+        return f"{shown[-1]} can't be read or written to: {reason}. Name another."
+    return f"{shown[-1]}: {reason}." if shown else f"{reason}."
+
+
+def config_mistake(error: BaseException, config: str = "config") -> str | None:
+    """One line for an error of Hydra or OmegaConf that a user made, else None. config: the name of
+    the flow's, whose keys are proposed for a wrong one."""
     if "hydra" not in sys.modules:
         return None
     if "Config group override must be a string" in str(error):
@@ -266,16 +286,22 @@ def config_mistake(error: BaseException) -> str | None:
             return (
                 f"A choice sets the group '{key}', which this flow does not take: choose another."
             )
-        return f"No setting '{key}'.{nearest(key, _keys())} `--help` lists them."
+        return f"No setting '{key}'.{nearest(key, _keys(config))} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):
-        return f"No setting '{found.group(1)}'.{nearest(found.group(1), _keys())}"
+        return f"No setting '{found.group(1)}'.{nearest(found.group(1), _keys(config))}"
     return str(error).splitlines()[0]
 
 
-def _keys() -> list[str]:
-    """Every key that a command line may set: groups, settings, parameters of choices."""
-    keys = list(groups())
-    for path in CONF.rglob("*.yaml"):
+def _keys(config: str) -> list[str]:
+    """Every key that the command line of a flow may set: settings, its groups, and the parameters
+    of their choices."""
+    files = [config]
+    if re.search(r"(?m)^  - config$", (CONF / f"{config}.yaml").read_text(encoding="utf-8")):
+        files.append("config")
+    own = groups() if "config" in files else _defaults(config)
+    keys = list(own)
+    paths = [CONF / f"{name}.yaml" for name in files]
+    for path in [*paths, *(path for group in own for path in (CONF / group).glob("*.yaml"))]:
         prefix = [] if path.parent == CONF else [path.parent.name]
         stack: list[tuple[int, str]] = []
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -283,4 +309,4 @@ def _keys() -> list[str]:
                 depth = len(found.group(1))
                 stack = [(d, k) for d, k in stack if d < depth] + [(depth, found.group(2))]
                 keys.append(".".join(prefix + [k for _, k in stack]))
-    return keys
+    return [key for key in keys if not {"_target_", "defaults", "hydra"} & set(key.split("."))]

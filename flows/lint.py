@@ -65,7 +65,8 @@ def show(report: Any, most: int = 3) -> None:
     for rule in report.unchecked:
         say(f"not checked: {rule}, for want of gold=FILE")
     if report.repaired:
-        say(f"repaired: {report.repaired}")
+        less = f", without {report.left_out} of the records" if report.left_out else ""
+        say(f"repaired: {report.repaired}{less}")
     errors = len(report.errors)
     left = sum(not f.fixed for f in report.findings) - errors
     say(f"{errors or 'no'} errors, {left or 'no'} warnings{' left' if report.repaired else ''}")

@@ -46,7 +46,7 @@ def main(config: Any) -> None:
     """Do the task and print its tables."""
     from components.errors import ClaimflowError, nearest
     from components.files import write_whole
-    from components.records import BadLine, encode
+    from components.records import BadLine, encode, skipped
     from components.report.table import csv_bytes, markdown
 
     if config.task not in NEEDS:
@@ -59,7 +59,7 @@ def main(config: Any) -> None:
     bad: list[BadLine] = []
     run = {"tables": tables, "sheets": sheets, "merge": merge}[config.task]
     found, notes = run(config, bad)
-    notes += [f"Skipped: {problem}" for problem in bad]
+    notes += skipped(bad)
     for name, rows in found.items():
         if rows:
             columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -71,7 +71,7 @@ def main(config: Any) -> None:
         for name, rows in found.items():
             write_whole(Path(config.to) / f"{name}.csv", csv_bytes(rows))
     if config.out:
-        write_whole(Path(config.out), encode({"tables": found, "notes": notes}))
+        write_whole(Path(config.out), encode({"tables": found, "notes": notes, "skipped": bad}))
 
 
 def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:

@@ -41,7 +41,7 @@ def score(config: Any) -> dict[str, Any]:
     from components.datasets.gold import read_gold
     from components.datasets.submission import read_submission
     from components.errors import ClaimflowError
-    from components.records import BadLine
+    from components.records import BadLine, skipped
     from components.score.base import Scores, merged, score_once
     from components.score.retrieval import read_run
     from flows.build import build, scorer_configs
@@ -79,7 +79,8 @@ def score(config: Any) -> dict[str, Any]:
         "tables": scores.tables,
         "per_claim": scores.per_claim,
         "texts": {claim.id: claim.text for claim in gold if claim.text},
-        "notes": [*scores.notes, *(f"Skipped: {problem}" for problem in bad)],
+        "notes": [*scores.notes, *skipped(bad)],
+        "skipped": bad,
         "predictions": predictions,
     }
 

@@ -26,11 +26,12 @@ def main(config: Any) -> None:
     from components.datasets.submission import read_submission, write_json
     from components.errors import ClaimflowError
     from components.files import write_whole
-    from components.records import BadLine, encode
+    from components.records import AVERITEC_LABELS, BadLine, encode, skipped
     from components.report.stress import stress_plot, stress_report
     from components.report.table import csv_bytes
     from components.score.base import Scores, merged, score_once
     from components.score.effect import effects, grid, order_check, repeats_report
+    from components.score.pairing import first_of_each, note
     from components.score.perturb import TESTS, base_of, perturbed, sample
     from flows.build import build, scorer_configs
 
@@ -46,8 +47,15 @@ def main(config: Any) -> None:
         raise ClaimflowError("Stress tests need a scorer of predictions, such as scorer=overlap.")
     gold = read_gold(Path(config.gold))
     bad: list[BadLine] = []
+    notes: list[str] = []
     if config.predictions:
         whole = read_submission(Path(config.predictions), config.on_error, bad)
+        labels = [p.id for p in whole if p.label not in AVERITEC_LABELS]
+        note(notes, "Left out, with a label that AVeriTeC does not have", labels)
+        whole = [p for p in whole if p.label in AVERITEC_LABELS]
+        first, _, repeated = first_of_each(whole, gold)
+        note(notes, "Predictions passed over, repeating an id", repeated)
+        whole = list(first.values())
     else:
         whole = base_of(gold)
     known = {claim.id for claim in gold}
@@ -85,10 +93,7 @@ def main(config: Any) -> None:
     }
     found = effects(before, after)
     columns, rows = grid(found)
-    notes = [
-        f"{len(base)} claims, seed {config.seed}.",
-        *(f"Skipped: {problem}" for problem in bad),
-    ]
+    notes = [f"{len(base)} claims, seed {config.seed}.", *notes, *skipped(bad)]
     fine = True
     if "argument_structure" in after:
         fine, line = order_check(before, after["argument_structure"])
@@ -96,7 +101,7 @@ def main(config: Any) -> None:
     once = perturbed(base, "repeats_removed", config.seed)
     repeating = sum(len(a.evidence) > len(b.evidence) for a, b in zip(base, once, strict=True))
     notes += repeats_report(found, repeating, len(base))
-    notes += [note for note in before.notes if "judge" in note.lower()]
+    notes += [line for line in before.notes if "judge" in line.lower()]
     name = config.name or Path(config.predictions or config.gold).stem
     report = stress_report(f"Stress tests of {name}", columns, rows, notes)
     print(report)
@@ -106,6 +111,7 @@ def main(config: Any) -> None:
             "claims": len(base),
             "effects": found,
             "notes": notes,
+            "skipped": bad,
             "order_check": fine,
             "cache": {"hits": hits, "misses": len(scorers) * (len(tests) + 1) - hits},
         }

@@ -52,6 +52,74 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()  # nothing half-written
 
 
+@pytest.mark.parametrize(
+    ("flow", "word", "hint"),
+    [
+        ("score", "outputs", "out"),
+        ("score", "prediction", "predictions"),
+        ("score", "ofical", "official"),
+        ("score", "scorer.levles", "scorer.levels"),
+        ("score", "runner", None),  # a group, but none of this flow's
+        ("lint", "outputs", "out"),
+        ("lint", "fixed", "fix"),
+        ("stress", "claim", "claims"),
+        ("pool", "claim", "claims"),
+        ("agreement", "rating", "ratings"),
+        ("compare", "output", "outputs"),
+        ("store", "output", "outputs"),
+        ("pack", "outputs", "out"),
+        ("reproduce", "freshh", "fresh"),
+        ("config", "retriver", "retriever"),
+    ],
+)
+def test_a_wrong_key_gets_a_key_of_its_flow(flow: str, word: str, hint: str | None) -> None:
+    import hydra
+
+    from flows.cli import CONF, config_mistake
+    from flows.resolvers import register
+
+    register()
+    with (
+        hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)),
+        pytest.raises(Exception, match="override") as caught,
+    ):
+        hydra.compose(flow, [f"{word}=3"])
+    said = config_mistake(caught.value, flow)
+    assert said is not None
+    if hint:
+        assert f"Did you mean '{hint}'?" in said
+    assert f"Did you mean '{word}'?" not in said
+
+
+@pytest.mark.parametrize(
+    ("flow", "words"),
+    [
+        ("score", "out=/proc/x.json"),
+        ("score", "to=/proc/x"),
+        ("lint", "sarif=/sys/x"),
+        ("lint", "fix=true"),
+    ],
+)
+def test_a_place_that_takes_no_file(flow: str, words: str, tmp_path: Path) -> None:
+    """Folders that root may write to by their mode, though nobody can."""
+    if not Path("/proc/self").exists():
+        pytest.skip("needs /proc")
+    gold = '[{"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?"}]}]'
+    said = '[{"claim_id": 0, "pred_label": "Refuted", "evidence": []}]'
+    (tmp_path / "gold.json").write_text(gold)
+    (tmp_path / "said.json").write_text(said)
+    predictions = tmp_path / "said.json"
+    if flow == "lint" and "fix" in words:
+        (tmp_path / "said.fixed.json").mkdir()  # where the repaired file would be
+    done = command(f"flows.{flow}", f"predictions={predictions}", f"gold={tmp_path}/gold.json",
+                   words, CLAIMFLOW_CACHE=str(tmp_path / "cache"))  # fmt: skip
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    place = words.split("=")[1] if "/" in words else "said.fixed.json"
+    assert Path(place).name in done.stderr or str(Path(place).parent) in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
 @pytest.mark.slow
 def test_a_k_above_every_store(tmp_path: Path) -> None:
     done = command("flows.experiment", "retriever=bm25s", "retriever.bm25.k=5000", "limit=2",

@@ -10,6 +10,7 @@ from components.score.averitec import Averitec2024, averitec_2024
 from components.score.ev2r import Ev2r
 from components.score.fever import Fever
 from components.score.fit import check_texts
+from components.score.meteor import source
 from components.score.scifact import SciFact
 
 DAMS = [f"Dam {name} broke in the flood of May." for name in "ABCDEFGHIJ"]
@@ -49,12 +50,13 @@ def test_ids_shifted_by_one_are_refused() -> None:
 def test_a_few_other_texts_are_noted() -> None:
     """Case, white space and punctuation don't count, nor texts that are not there."""
     same = [says(i, f" {text.upper().rstrip('.')}\n") for i, text in enumerate(DAMS)]
-    assert averitec_2024(same, GOLD).notes == []
+    assert averitec_2024(same, GOLD).notes == [source()]
     assert check_texts([says(0, ""), says(77, "Of no claim.")], GOLD) == []
     some = [*same[:2], says(2, "A bridge."), *same[3:9], says(9, "")]
     scores = averitec_2024(some, GOLD)
     assert scores.notes == [
-        "Predictions whose claim has another text than the gold claim of the same id (1 of 9): 2."
+        "Predictions whose claim has another text than the gold claim of the same id (1 of 9): 2.",
+        source(),
     ]
     assert scores.measures["accuracy"].value == 1  # paired by id all the same
 

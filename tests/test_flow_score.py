@@ -6,12 +6,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import hydra
 import pytest
 
 from components.datasets.gold import read_gold
 from components.errors import ClaimflowError
+from flows.cli import CONF
+from flows.resolvers import register
 
+register()
 GOLD = [
     {
         "claim": "The city banned cars.",
@@ -49,6 +54,14 @@ def flow(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         env={**os.environ, "CLAIMFLOW_CACHE": str(folder / "cache")},
     )
+
+
+def score_file(folder: Path, *settings: str) -> dict[str, Any]:
+    """`flows.score` in this process."""
+    from flows.score import score
+
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        return score(hydra.compose("score", [*settings, f"cache={folder}/cache"]))
 
 
 @pytest.fixture
@@ -149,19 +162,41 @@ def test_csv_solution_as_gold(folder: Path) -> None:
 
 def test_a_bad_prediction_stops_or_costs_itself_alone(folder: Path) -> None:
     (record,) = json.loads((folder / "team.json").read_text())
-    odd = {**record, "claim_id": 1, "pred_label": "Refutd"}
-    (folder / "team.json").write_text(json.dumps([record, odd]))
+    odd = [{"claim_id": n} for n in range(1, 100)]
+    (folder / "team.json").write_text(json.dumps([record, *odd]))
     (folder / "gold.json").write_text(json.dumps(GOLD * 2))
     arguments = [f"predictions={folder}/team.json", f"gold={folder}/gold.json"]
     stopped = flow(folder, *arguments)
     assert stopped.returncode == 1
-    assert "unknown label 'Refutd'. Did you mean 'Refuted'?" in stopped.stderr
+    assert "record 2: this is no prediction" in stopped.stderr
     skipped = flow(folder, *arguments, "on_error=skip", f"out={folder}/out.json")
     assert skipped.returncode == 0, skipped.stderr
     (run,) = json.loads((folder / "out.json").read_text())
     assert run["measures"]["accuracy"]["value"] == 0.5
     assert run["notes"][0] == "Claims without prediction, counted as wrong (1): 1."
-    assert run["notes"][1].startswith("Skipped: ")
+    note = run["notes"][-1]
+    assert note.startswith("Skipped, as they can't be read (99): ")
+    assert note.endswith("; and 96 more (out=FILE.json has all).")
+    assert note.count("this is no prediction") == skipped.stdout.count("this is no") == 3
+    assert len(run["skipped"]) == 99
+    assert run["skipped"][98]["reason"].startswith("record 100: this is no prediction")
+
+
+def test_unknown_labels_and_repeated_ids_are_the_scorers(folder: Path) -> None:
+    (record,) = json.loads((folder / "team.json").read_text())
+    odd = {**record, "claim_id": 1, "pred_label": "Refutd"}
+    empty = {**record, "claim_id": 2, "pred_label": None}
+    again = {**record, "pred_label": "Supported"}
+    (folder / "team.json").write_text(json.dumps([record, odd, empty, again]))
+    (folder / "gold.json").write_text(json.dumps(GOLD * 3))
+    run = score_file(folder, f"predictions={folder}/team.json", f"gold={folder}/gold.json")
+    assert run["measures"]["accuracy"].value == pytest.approx(1 / 3)  # of a repeated id the first
+    assert run["measures"]["qa"].value == pytest.approx(0.358987, abs=5e-7)  # as its evidence is
+    assert run["notes"][:2] == [
+        "Predictions passed over, repeating an id (1): 0.",
+        "Predictions counted as wrong, with a label that AVeriTeC does not have (2): "
+        "1 'Refutd' Did you mean 'Refuted'?, 2 ''.",
+    ]
 
 
 def test_gold_files_that_are_none(folder: Path) -> None:
@@ -235,27 +270,22 @@ def test_fever_submission(folder: Path) -> None:
         {"id": 7, "predicted_label": "REFUTES", "predicted_evidence": []},
     )
     arguments = [f"predictions={said}", f"gold={gold}", "scorer=fever"]
-    stopped = flow(folder, *arguments)
-    assert stopped.returncode == 1
-    assert "said.jsonl, line 3: unknown label 'REFUTED'. Did you mean 'REFUTES'?" in stopped.stderr
-    done = flow(folder, *arguments, "on_error=skip", "official=true", f"out={folder}/out.json")
-    assert done.returncode == 0, done.stderr
-    (run,) = json.loads((folder / "out.json").read_text())
-    found = {name: measure["value"] for name, measure in run["measures"].items()}
+    run = score_file(folder, *arguments, "official=true")
+    found = {name: measure.value for name, measure in run["measures"].items()}
     assert found == pytest.approx(
         {
             "fever": 2 / 3,
             "accuracy": 2 / 3,
             "evidence_precision": 3 / 4,
-            "evidence_recall": 1 / 2,
-            "evidence_f1": 3 / 5,
+            "evidence_recall": 1,
+            "evidence_f1": 6 / 7,
         }
     )
     assert run["notes"][:2] == [
-        "Claims without prediction, counted as wrong, without evidence (1): 2.",
         "Predictions passed over, for no gold claim (1): 7.",
+        "Predictions counted as wrong, with a label that FEVER does not have (1): "
+        "2 'REFUTED' Did you mean 'REFUTES'?.",
     ]
-    assert run["notes"][2].startswith("Skipped: ")
 
 
 def test_scifact_submission_by_two_scorers(folder: Path) -> None:
@@ -283,19 +313,11 @@ def test_scifact_submission_by_two_scorers(folder: Path) -> None:
     assert "there is no average precision" in " ".join(done.stdout.split())
 
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
-
-
 @pytest.mark.parametrize(
     "scorer",
     [p.stem for p in sorted((CONF / "scorer").glob("*.yaml")) if "\nofficial:" in p.read_text()],
 )
 def test_official_reaches_every_scorer(scorer: str) -> None:
-    import hydra
-
-    from flows.resolvers import register
-
-    register()
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         for said in (True, False):
             config = hydra.compose("score", [f"scorer={scorer}", f"official={said}"])

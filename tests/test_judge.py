@@ -19,6 +19,7 @@ from components.score.judge import (
     Facts,
     LlmJudge,
     ReplyError,
+    cost,
     number,
     official_facts,
     read_coverage,
@@ -62,6 +63,19 @@ def ctx(tmp_path: Path) -> Context:
 )  # fmt: skip
 def test_counts_are_read_whatever_their_form(reply: str) -> None:
     assert read_facts(reply) == RIGHT
+
+
+def test_the_last_whole_answer_counts() -> None:
+    draft, right = json.dumps(counts((1, 4), (1, 4))), GOOD
+    thinking = f"<think>Perhaps {draft}? No {{really}}.</think>\n"
+    assert read_facts(thinking + right) == RIGHT
+    assert read_facts(f"{thinking}```json\n{right}\n```\nDone: {{}} {{'a'}}.") == RIGHT
+    assert read_facts(f"{thinking}{right}\nI might add {right[:60]}") == RIGHT  # breaks off
+    assert read_facts(f"{thinking}{right}" + '{"note": 3}') == RIGHT
+    label = '{"label": "Supported"} Wait. {"label": "Refuted", "why": {"label": "Supported"}}'
+    assert read_label(label, AVERITEC_LABELS) == "Refuted"
+    first, last = ({"support": n, "contradict": 0, "facts count": 4} for n in (1, 2))
+    assert read_coverage(f"{json.dumps(first)} {json.dumps(last)}") == 0.5
 
 
 def test_a_count_of_nought_is_a_value_and_nothing_to_score_is_not() -> None:
@@ -181,6 +195,8 @@ def test_a_server_that_breaks_off_loses_no_reply(ctx: Context) -> None:
     judge = LlmJudge(engine=Overloaded(says=GOOD, breaks=1), wait=0)
     assert ask(judge, ctx, "0", "1", "2") == ([[RIGHT]] * 3, [])
     assert Overloaded.calls == [3, 2]
+    assert ctx.tokens == {"prompt": 30, "completion": 6}  # of the batch that failed too
+    assert cost(ctx) == ["The judge read 30 tokens and wrote 6."]
     Overloaded.calls.clear()
     judge = LlmJudge(engine=Overloaded(says=GOOD, breaks=9), wait=0, attempts=2)
     found, problems = ask(judge, ctx, "3", "4", "5")

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from components.datasets.lint import RULES, Report, lint, sarif
+from components.datasets.lint import FEVER_LABELS, RULES, SCIFACT_LABELS, Report, lint, sarif
 from components.datasets.submission import INNER, OUTER, read_submission
+from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Claim
 
 CLAIMS = [
@@ -73,6 +74,39 @@ def accepted_first(path: Path) -> bool:
                 if answer.get("answer_type") == "Boolean":
                     text += ". " + answer["boolean_explanation"]
         assert all(isinstance(text, str) for text in r.get("string_evidence", []))
+    return True
+
+
+def accepted_texts(path: Path) -> bool:
+    """The first EvalAI page: label and evidence, by order."""
+    for r in json.loads(path.read_bytes().decode("utf-8")):
+        assert r["label"] in AVERITEC_LABELS
+        assert all(isinstance(text, str) for text in r["evidence"])
+    return True
+
+
+def accepted_fever(path: Path) -> bool:
+    """As many lines as claims; a label; evidence as pairs of page and line."""
+    lines = [json.loads(x) for x in path.read_bytes().decode("utf-8").splitlines()]
+    assert len(lines) == len(CLAIMS)
+    for r in lines:
+        assert r["predicted_label"].upper() in FEVER_LABELS
+        for item in r["predicted_evidence"]:
+            page, line = item
+            assert isinstance(page, str)
+            assert type(line) is int
+    return True
+
+
+def accepted_scifact(path: Path) -> bool:
+    """The claims in their order by number; known labels, numbers of documents and sentences."""
+    lines = [json.loads(x) for x in path.read_bytes().decode("utf-8").splitlines()]
+    assert [r["id"] for r in lines] == [int(claim.id) for claim in CLAIMS]
+    for r in lines:
+        for doc, found in r["evidence"].items():
+            int(doc)
+            assert found["label"] in SCIFACT_LABELS
+            assert all(type(n) is int for n in found["sentences"])
     return True
 
 
@@ -165,7 +199,7 @@ def test_what_the_claims_tell(tmp_path: Path) -> None:
     assert "own fact-check" in report.findings[1].message
     assert "1 claims are missing: 2" in report.findings[-1].message
     assert report.unchecked == []
-    assert checked(tmp_path, content).unchecked == ["late-evidence"]
+    assert checked(tmp_path, content).unchecked[0] == "late-evidence"
 
 
 def test_scraped_text_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,12 +382,183 @@ def test_the_same_for_csv(tmp_path: Path, rows: list[tuple[int, str, str]]) -> N
         assert not lint(mended).errors
 
 
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("2024", {"pred_label": "Refuted", "evidence": [], "claim_id": None}),
+        ("first script", {"label": "Refuted", "questions": [], "claim_id": None}),
+        ("first EvalAI", {"label": "Refuted", "evidence": ["A."], "id": None}),
+        ("run", {"id": None, "label": "Refuted", "claim": "", "evidence": []}),
+        ("FEVER", {"id": None, "predicted_label": "REFUTES", "predicted_evidence": []}),
+        ("SciFact", {"id": None, "evidence": {}}),
+    ],
+)
+def test_ids_written_otherwise_are_mended_not_lost(tmp_path: Path, form: str, line: Any) -> None:
+    key = "claim_id" if "claim_id" in line else "id"
+    ids = [2.0, "001", "0.0", "x", 7.5]
+    content = "\n".join(json.dumps(line | {key: id}) for id in ids)
+    claims = [Claim(id=str(n), text="") for n in range(3)]
+    report = checked(tmp_path, content, claims=claims, repaired=tmp_path / "mended.jsonl")
+    assert report.form == form
+    said = [f.message for f in report.findings if f.rule == "id" and "means" in f.message]
+    assert said == ["id 2.0 means 2", "id '001' means 1", "id '0.0' means 0"]
+    records = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    order = [str(n) if form == "run" else n for n in range(3)]
+    assert [r[key] for r in records] == order
+    assert (report.records, report.left_out) == (5, 2)  # those of no claim, as the report says
+    assert {f.record for f in report.findings if f.message == "no claim has this id"} == {
+        "x",
+        "7.5",
+    }
+    assert len(read_submission(tmp_path / "mended.jsonl")) == 3
+
+
+WRONG = st.sampled_from([None, 3, "x", [], {}, [1], ["A", 1], float("nan"), "\ud800", "a\tb"])
+IDS: Any = st.just([0, 1, 2]) | st.sampled_from(
+    [[2, 0, 1], ["0", 1.0, "002"], [0, 1, 2, 1, 7], [0, 1]]
+)
+
+
+def either(good: Any) -> Any:
+    return st.integers(0, 19).flatmap(lambda n: st.just(good) if n else WRONG)
+
+
+def lines_of(**fields: Any) -> Any:
+    """Records of three claims, their ids and fields right for the most part."""
+    one = st.fixed_dictionaries(fields)
+    return IDS.flatmap(
+        lambda ids: st.tuples(*[one.map(lambda r, i=id: {"id": i} | r) for id in ids])
+    )
+
+
+ANSWER = {"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": "So."}
+FORMS = {
+    "first script": (accepted_first, ".json", lines_of(
+        label=either("Refuted"),
+        questions=either([{"question": "Is it?", "answers": [ANSWER]}]) | st.lists(
+            st.fixed_dictionaries({"question": either("Is it?"), "answers": st.lists(
+                either(ANSWER) | either({"answer": "Yes", "answer_type": "Boolean"}),
+                max_size=2)}), max_size=2))),
+    "first EvalAI": (accepted_texts, ".json", lines_of(
+        label=either("Refuted"), evidence=st.lists(either("A."), min_size=1).map(
+            lambda texts: ["B.", *texts]))),
+    "FEVER": (accepted_fever, ".jsonl", lines_of(
+        predicted_label=either("SUPPORTS"),
+        predicted_evidence=st.lists(either(["Moss", 3]), max_size=7) | either([]))),
+    "SciFact": (accepted_scifact, ".jsonl", lines_of(
+        evidence=st.dictionaries(st.sampled_from(["7", "8", "9", "10", "x"]), either(
+            {"label": "SUPPORT", "sentences": [1]}) | st.fixed_dictionaries(
+                {"label": either("CONTRADICT") | st.just("NEI"), "sentences": either([0, 2])})))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(data=st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_passes_is_accepted_in_the_other_forms(
+    tmp_path: Path, form: str, data: st.DataObject
+) -> None:
+    accepted, ending, records = FORMS[form]
+    found = data.draw(records)
+    path, mended = tmp_path / f"pred{ending}", tmp_path / f"mended{ending}"
+    lines = "\n".join(map(json.dumps, found))
+    path.write_text(json.dumps(found) if ending == ".json" else lines)
+    if not lint(path, CLAIMS).errors:
+        assert accepted(path)
+        assert read_submission(path)
+    if not lint(path, CLAIMS, repaired=mended).errors:
+        assert accepted(mended)
+        assert read_submission(mended)
+        assert not [f for f in lint(mended, CLAIMS).findings if f.fixable]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.json", b"[" * 100_000, "nested too deep"),
+        ("b.json", b"[]", "no records"),
+        ("c.csv", b"id,claim,evi,label,split\n", "no records"),
+    ],
+)
+def test_files_with_nothing_to_read(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    report = checked(tmp_path, data, name)
+    assert any(message in finding.message for finding in report.errors)
+    for utf16 in (b"\xff\xfe[\0", b"\xfe\xff\0["):
+        with pytest.raises(ClaimflowError, match="is UTF-16: save it as UTF-8"):
+            checked(tmp_path, utf16, name)
+
+
+def test_ids_of_a_csv_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
+    rows = [csv_of(f"Who?{INNER}Her.{OUTER}", id=id).splitlines(True)[1:] for id in ("1.0", "000")]
+    content = "id,claim,evi,label,split\n" + "".join(line for row in rows for line in row)
+    report = checked(tmp_path, content, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [p.id for p in read_submission(tmp_path / "pred.csv")] == ["1", "0"]
+    assert [f.message for f in report.findings][:2] == ["id '1.0' means 1", "id '000' means 0"]
+    assert (report.errors, report.left_out) == ([], 0)
+    assert accepted_2025(tmp_path / "mended.csv")
+
+
+def test_a_table_of_scifact_open(tmp_path: Path) -> None:
+    keys = ["model", "claim_id", "doc_id", "predicted_label", "rank", "p_support", "p_contradict"]
+    rows = [
+        ("one", 1, 10, "SUPPORT", 1, 0.9, 0.1),
+        ("one", 1, 11, "NEI", 2, 0.3, 0.1),
+        ("one", 1, 10, "SUPPORT", 3, 0.2, 0.1),  # again
+        ("two", 1, 10, "REFUTES", 1, None, 0.1),
+        ("two", 9, 10, "SUPPORT", 2, 0.2, 0.1),  # no such claim
+    ]
+    path, mended = tmp_path / "said.parquet", tmp_path / "mended.parquet"
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    report = lint(path, [Claim(id="1", text="")], repaired=mended)
+    assert report.form == "SciFact-Open"
+    assert [(f.level, f.rule, f.line, f.fixed) for f in report.findings] == [
+        ("error", "id", 3, True),
+        ("error", "label", 4, True),
+        ("warning", "nan", 4, False),
+        ("error", "id", 5, True),
+    ]
+    assert (report.errors, report.records, report.left_out) == ([], 5, 2)
+    table = pandas.read_parquet(mended)
+    assert list(table.columns) == keys
+    assert list(table["predicted_label"]) == ["SUPPORT", "NEI", "CONTRADICT"]
+    assert not lint(mended, [Claim(id="1", text="")]).errors
+    assert [p.id for p in read_submission(mended, system="one")] == ["1"]
+    good = pandas.DataFrame(rows[:2], columns=keys)
+    for kind in (float, str):  # floats are joined with numbers, texts are not
+        good.astype({"claim_id": kind, "doc_id": kind}).to_parquet(path)
+        report = lint(path, [Claim(id="1", text="")], repaired=mended)
+        assert {f.rule for f in report.findings} == ({"id"} if kind is str else set())
+        assert (report.errors, report.left_out) == ([], 0)
+        assert list(pandas.read_parquet(mended)["claim_id"]) == [1, 1]
+        assert [p.id for p in read_submission(path)] == ["1"]
+    pandas.DataFrame(rows, columns=[*keys[:3], "label", *keys[4:]]).to_parquet(path)
+    (finding,) = lint(path).findings
+    assert finding.message == "no column predicted_label"
+
+
+def test_a_warning_hides_no_wrong_type(tmp_path: Path) -> None:
+    evidence = [{"question": "Who?", "answer": "x" * 4000, "url": 3}]
+    assert rules(checked(tmp_path, [record(evidence=evidence)])) == {
+        ("warning", "long-evidence"),
+        ("error", "schema"),
+    }
+
+
 def test_sarif(tmp_path: Path) -> None:
-    run = sarif(checked(tmp_path, [record(label="refuted")]))["runs"][0]
+    log = sarif(checked(tmp_path, [record(label="refuted")], "a b#é.json"))
+    # What the standard requires (OASIS SARIF 2.1.0, sections 3.13, 3.14, 3.18, 3.19, 3.27, 3.49).
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"]
+    assert [set(rule) >= {"id"} for rule in driver["rules"]] == [True] * len(RULES)
     (result,) = run["results"]
+    assert result["message"]["text"].endswith("Did you mean 'Refuted'? Use one of: "
+                                              f"{', '.join(AVERITEC_LABELS)}.")  # fmt: skip
+    assert result["level"] in ("none", "note", "warning", "error")
     assert (result["ruleId"], result["level"]) == ("label", "error")
     place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"].endswith("pred.json")
+    assert place["artifactLocation"]["uri"].endswith("/a%20b%23%C3%A9.json")  # a URI
     assert place["region"] == {"startLine": 1}
     assert "label" in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
 

@@ -15,6 +15,7 @@ from components.cache import Cache
 from components.engines.base import Message, Request
 from components.engines.openai import OpenAiEngine
 from components.errors import ClaimflowError
+from components.score.judge import cost
 from components.step import Context
 
 
@@ -35,6 +36,8 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.status: dict[str, int] = {}
         self.passing: dict[str, int] = {}  # how often a prompt is turned away at first
+        self.ends: dict[str, Any] = {}  # finish_reason by prompt
+        self.usage = True
         self.asked: list[dict[str, Any]] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
@@ -55,14 +58,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.passing[prompt] -= 1
             status = 429
         word = prompt.split()[-1]
-        choice: dict[str, Any] = {"finish_reason": "stop"}
+        choice: dict[str, Any] = {"finish_reason": self.server.ends.get(prompt, "stop")}
         if chat:
             choice["message"] = {"role": "assistant", "content": word}
             choice["logprobs"] = {"content": [{"token": word, "logprob": -0.5}]}
         else:
             choice |= {"text": word, "logprobs": {"token_logprobs": [-0.25]}}
         usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 1}
-        answer = {"choices": [choice], "usage": usage}
+        answer = {"choices": [choice]} | ({"usage": usage} if self.server.usage else {})
         if status != 200:
             answer = {"error": {"message": f"status {status}"}}
         data = json.dumps(answer).encode()
@@ -153,6 +156,20 @@ def test_what_fails_for_a_moment_is_sent_again(server: Server, tmp_path: Path) -
     replies = remote(server, parallel=4).generate(greedy(*prompts), Context(Cache(tmp_path)))
     assert [reply.text for reply in replies] == [str(i) for i in range(40)]
     assert len(server.asked) == 40 + 2 * 14
+
+
+def test_a_server_may_say_little(server: Server, tmp_path: Path) -> None:
+    """No usage, and other words for the end of a reply."""
+    server.usage = False
+    ends = {"eos": "stop", None: "stop", "end_turn": "stop", "Max_Tokens": "length", "abort": None}
+    server.ends = {f"say {i}": end for i, end in enumerate(ends)}
+    ctx = Context(Cache(tmp_path))
+    replies = remote(server).generate(greedy(*server.ends), ctx)
+    for i, (reply, meant) in enumerate(zip(replies, ends.values(), strict=True)):
+        assert (reply.text, reply.finish_reason) == ((str(i), meant) if meant else ("", "stop"))
+    assert replies[-1].error == "the server broke off the reply: abort"
+    assert ctx.tokens == {"prompt": 0, "completion": 0}
+    assert cost(ctx)[0].startswith("The server did not say the tokens of 4 of the judge's replies")
 
 
 def test_a_refused_request_costs_itself_alone(server: Server, tmp_path: Path) -> None:

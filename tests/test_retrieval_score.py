@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.datasets.gold import read_gold
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Document, Hit, Query
 from components.score.base import Rankings, Scores
@@ -189,6 +190,25 @@ def test_runs_come_back_in_order(tmp_path_factory: pytest.TempPathFactory, run: 
     assert all(len(line.split()) == 6 for line in path.read_text().splitlines())
 
 
+def test_grades_of_qrels_count_in_ndcg(tmp_path: Path) -> None:
+    import ir_measures
+
+    grades = {"1": {"a": 3, "b": 1, "c": 0}, "2": {"x": 1, "y": 2, "z": -1}}
+    run = {"1": [("b", 3.0), ("c", 2.0), ("a", 1.0)], "2": [("y", 3.0), ("z", 2.0), ("x", 1.0)]}
+    write_qrels(tmp_path / "qrels", grades)
+    scores = Retrieval().score(read_gold(tmp_path / "qrels"), rankings=run)
+    first = (1 + 3 / 2) / (3 + 1 / math.log2(3))
+    second = (2 + 1 / 2) / (2 + 1 / math.log2(3))
+    assert values(scores)["ndcg_at_10"] == pytest.approx((first + second) / 2)
+    known = ir_measures.calc_aggregate(
+        [ir_measures.nDCG @ 10, ir_measures.AP],
+        grades,
+        {claim: dict(ranking) for claim, ranking in run.items()},
+    )
+    assert values(scores)["ndcg_at_10"] == pytest.approx(known[ir_measures.nDCG @ 10])
+    assert values(scores)["ap"] == pytest.approx(known[ir_measures.AP])
+
+
 @given(st.dictionaries(ids, st.dictionaries(ids, st.integers(-1, 3), min_size=1)))
 def test_qrels_come_back(tmp_path_factory: pytest.TempPathFactory, gold: Qrels) -> None:
     path = tmp_path_factory.mktemp("trec") / "qrels"
@@ -212,6 +232,14 @@ def test_bad_trec_lines_are_named(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("1 0 a high\n")
     with pytest.raises(ClaimflowError, match="line 1: 'high' is not a number"):
         read_qrels(tmp_path / "qrels")
+    for line, reason in {
+        "1 0 a nan": "'nan' is not a number",
+        "1 0 a 0.5": "a has the grade 0.5, no whole number",
+        "1 0 a 1\n1 0 a 2": "line 2: a has the grade 2, again, graded 1 before",
+    }.items():
+        (tmp_path / "qrels").write_text(f"{line}\n")
+        with pytest.raises(ClaimflowError, match=reason):
+            read_qrels(tmp_path / "qrels")
     with pytest.raises(ClaimflowError, match="is not there"):
         read_run(tmp_path / "none")
     with pytest.raises(ClaimflowError, match="empty id"):

@@ -304,8 +304,12 @@ def test_a_bad_row_costs_itself_alone(tmp_path: Path) -> None:
         read_submission(path)
     bad: list[BadLine] = []
     (first, second) = read_submission(path, "skip", bad)
-    assert [(p.id, len(p.findings)) for p in (first, second)] == [("1", 1), ("2", 2)]
-    assert [b.line for b in bad] == [2, 3, 4]
+    assert [(p.id, len(p.findings)) for p in (first, second)] == [("1", 1), ("2", 3)]
+    assert [b.line for b in bad] == [2, 4]
+    # One document of two is right; that with the label SUPPORTS is predicted, and wrong.
+    scores = scifact_open([first, second], GOLD)
+    assert values(scores)[:3] == pytest.approx([1 / 2, 1 / 4, 1 / 3])
+    assert any("claim 2, 20 'SUPPORTS' Did you mean 'SUPPORT'?" in n for n in scores.notes)
     (tmp_path / "cut").write_bytes(path.read_bytes()[:200])
     with pytest.raises(ClaimflowError, match="is no whole Parquet file"):
         read_submission(tmp_path / "cut")

@@ -235,8 +235,6 @@ def test_reads_submissions_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("evidence", "reason"),
     [
-        ({"7": {"sentences": [1], "label": "NOT_ENOUGH_INFO"}}, "leave it out"),
-        ({"7": {"sentences": [1], "label": "SUPPORTS"}}, "Did you mean 'SUPPORT'"),
         ({"7": {"sentences": ["1"], "label": S}}, "Expected `int`"),
         ({"7": [{"sentences": [1], "label": S}]}, "Expected `object`, got `array`"),
     ],
@@ -249,6 +247,33 @@ def test_a_bad_line_costs_itself_alone(tmp_path: Path, evidence: Any, reason: st
     bad: list[BadLine] = []
     assert [p.id for p in read_submission(path, "skip", bad)] == ["1"]
     assert [b.line for b in bad] == [2]
+
+
+def test_labels_that_scifact_lacks_count_as_wrong_and_nei_is_left_out(tmp_path: Path) -> None:
+    gold = write(
+        tmp_path / "gold",
+        {"id": 1, "claim": "x", "evidence": {"7": [{"sentences": [1], "label": S}]}},
+    )
+    said = write(
+        tmp_path / "said",
+        {
+            "id": 1,
+            "evidence": {
+                "7": {"sentences": [1], "label": S},
+                "8": {"sentences": [1], "label": "NOT_ENOUGH_INFO"},
+                "9": {"sentences": [1], "label": "SUPPORTS"},
+            },
+        },
+        {"id": 1, "evidence": {}},
+    )
+    scores = scifact(read_submission(said), read_gold(gold))
+    check(scores, [(1 / 2, 1, 2 / 3)] * 4)
+    assert scores.notes == [
+        "Predictions passed over, repeating an id (1): 1.",
+        "Documents counted as wrong, with a label that the task does not have (1): "
+        "claim 1, 9 'SUPPORTS' Did you mean 'SUPPORT'?.",
+        "Predictions with documents labelled NEI, which are left out (1): 1.",
+    ]
 
 
 def test_gold_with_two_labels_for_an_abstract(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from components.datasets import averitec, fever, scifact
+from components.datasets.base import checked_label
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
-from components.records import Answer, Claim, Question, read_lines
+from components.records import AVERITEC_LABELS, Answer, Claim, Question, read_lines
 from components.score.retrieval import read_qrels
 
 
@@ -20,7 +21,8 @@ def read_gold(path: Path) -> list[Claim]:
     FEVER, SciFact or SciFact-Open (JSON lines), or of TREC qrels.
 
     Told apart by content. Claims of a solution have no types or sources, those of qrels only
-    `relevant` documents. Raises ClaimflowError for a file that is none of them or has a bad record.
+    `relevant` documents with their `grades`. Raises ClaimflowError for a file that is none of them
+    or has a bad record.
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")
@@ -32,10 +34,11 @@ def read_gold(path: Path) -> list[Claim]:
         return _json(path)
     if b"," in start:
         return _solution(path)
-    return [
-        Claim(id=claim, text="", relevant=[doc for doc, grade in grades.items() if grade > 0])
+    graded = {
+        claim: {doc: grade for doc, grade in grades.items() if grade > 0}
         for claim, grades in read_qrels(path).items()
-    ]
+    }
+    return [Claim(id=c, text="", relevant=list(found), grades=found) for c, found in graded.items()]
 
 
 def _json(path: Path) -> list[Claim]:
@@ -71,15 +74,16 @@ def _first_evalai(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _solution(path: Path) -> list[Claim]:
-    return [
-        Claim(
-            id=row.id,
-            text=row.claim,
-            label=row.label,
-            questions=[
-                Question(question=e.question, answers=[Answer(answer=e.answer)])
-                for e in row.evidence
-            ],
-        )
-        for row in read_submission(path)
-    ]
+    claims: dict[str, Claim] = {}
+    for row in read_submission(path):
+        try:
+            label = checked_label(row.label, AVERITEC_LABELS)
+            if row.id in claims:
+                raise ClaimflowError("stands here twice")
+        except ClaimflowError as error:
+            raise ClaimflowError(f"{path}, claim {row.id}: {error}") from None
+        questions = [
+            Question(question=e.question, answers=[Answer(answer=e.answer)]) for e in row.evidence
+        ]
+        claims[row.id] = Claim(id=row.id, text=row.claim, label=label, questions=questions)
+    return list(claims.values())

@@ -16,9 +16,11 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
+from components.datasets import findings
 from components.datasets.submission import (
     FIRST,
     FORMS,
@@ -28,6 +30,8 @@ from components.datasets.submission import (
     csv_rows,
     form_of,
     is_json,
+    is_table,
+    whole_number,
 )
 from components.errors import ClaimflowError, nearest
 from components.files import write_whole
@@ -38,6 +42,7 @@ from components.urls import same_url
 FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 FEVER_FIRST = 5  # sentences that count
 SCIFACT_LABELS = ("SUPPORT", "CONTRADICT")
+TABLE = ("model", "claim_id", "doc_id", "predicted_label")  # columns of SciFact-Open's
 SCIFACT_FIRST = 3  # sentences of a document that count
 LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
 
@@ -83,9 +88,15 @@ class Finding(Record):
     fixed: bool = False
 
     def __str__(self) -> str:
-        where = "" if self.record is None else f"claim {self.record}: "
+        where = "" if self.record is None else f"claim {_cut(self.record)}: "
         at = "" if self.line is None else f"line {self.line}: "
-        return f"{at}{where}{self.message}. {'Mended' if self.fixed else self.remedy}."
+        return f"{at}{where}{self.text}"
+
+    @property
+    def text(self) -> str:
+        """Message and remedy as sentences."""
+        end = "" if self.message.endswith((".", "?")) else "."
+        return f"{self.message}{end} {'Mended' if self.fixed else self.remedy}."
 
 
 class Report(Record):
@@ -97,6 +108,7 @@ class Report(Record):
     findings: list[Finding] = []
     unchecked: list[str] = []  # rules that lacked the gold claims
     repaired: str | None = None
+    left_out: int = 0  # records that the repaired file does not have
 
     @property
     def errors(self) -> list[Finding]:
@@ -131,9 +143,10 @@ class _Linter:
         self.longest = longest
         self.findings: list[Finding] = []
         self.kept: list[tuple[str, Any]] = []  # (claim id, repaired record)
-        self.ids: dict[str, int | None] = {}  # with the line
+        self.ids: set[str] = set()
         self.order: list[str] = []
         self.scraped = 0
+        self.lost = 0  # records that can't be read
         self.numbered = True  # ids run from 0
         self.line: int | None = None
         self.record: str | None = None
@@ -184,9 +197,11 @@ class _Linter:
             self.find("encoding", "NUL characters", "Take them out", True)
         self.size = size
 
-    def end(self) -> None:
-        """What is known only after the last record."""
+    def sizes(self) -> None:
+        """What makes the file large, once all of it is read."""
         self.line = self.record = None
+        if not self.order and not self.lost:
+            self.find("schema", "no records", "Write one for each claim")
         if self.scraped:
             self.find(
                 "scraped-text",
@@ -197,11 +212,15 @@ class _Linter:
         if self.size > LARGEST:
             small = self.size - self.scraped < LARGEST
             self.find("size", f"{self.size // 2**20} MB", "Leave scraped_text out", small)
+
+    def pairing(self) -> None:
+        """Which claims are there, and in what order, once all records are read."""
+        self.line = self.record = None
         due = list(self.claims) if self.claims is not None else None
         if due is None and not self.numbered:
             due = self.order
         if due is None:
-            numbers = sorted(int(i) for i in self.ids if i.isdecimal())
+            numbers = sorted(n for n in map(whole_number, self.ids) if n is not None and n >= 0)
             if numbers and numbers[-1] > 2 * len(numbers) + 1000:
                 self.find("id", f"ids up to {numbers[-1]}", "Number the claims from 0")
             else:
@@ -225,19 +244,25 @@ class _Linter:
 
     # Parts of a record
 
-    def name(self, value: Any, number: bool) -> str:
-        """The claim id; finds repeats, strangers and, with `number`, ids that are no numbers."""
+    def name(self, value: Any, number: bool) -> int | str:
+        """The claim id as it should be written; finds repeats, strangers, numbers that are written
+        otherwise (5.0, "005") and, with `number`, texts."""
         self.record = str(value).strip()
-        if number and not isinstance(value, int):
-            mended = self.record.isdecimal()
-            self.find("id", f"id '{value}' is a text", "Write a number", mended, "warning")
+        known = self.claims is not None and self.record in self.claims
+        meant, shown = whole_number(value), _cut(repr(value))
+        if meant is not None and not known and self.record != str(meant):
+            self.record = str(meant)
+            self.find("id", f"id {shown} means {meant}", f"Write {meant}", True)
+        elif number and type(value) is not int:
+            mended = meant is not None and self.record == str(meant)
+            self.find("id", f"id {shown} is no number", "Write a number", mended, "warning")
         if self.record in self.ids:
             self.find("id", "the id stands here again", "Keep one; the first counts", True)
         elif self.claims is not None and self.record not in self.claims:
             self.find("id", "no claim has this id", "Take the record out", True)
-        elif self.claims is None and not self.record.isdecimal():
-            self.find("id", f"id '{value}' is no number from 0", "Use the ids of the claims")
-        return self.record
+        elif self.claims is None and (meant is None or meant < 0):
+            self.find("id", f"id {shown} is no number from 0", "Use the ids of the claims")
+        return self.record if meant is None or self.record != str(meant) else meant
 
     def keep(self, record: Any) -> None:
         """Take the record into the repaired file, unless its id is again or nobody's."""
@@ -245,7 +270,7 @@ class _Linter:
         known = self.claims is None or name in self.claims
         if self.fix and known and name not in self.ids:
             self.kept.append((name, record))
-        self.ids.setdefault(name, self.line)
+        self.ids.add(name)
         self.order.append(name)
 
     def label(self, value: Any, labels: tuple[str, ...] = AVERITEC_LABELS) -> Any:
@@ -257,7 +282,7 @@ class _Linter:
         hint = f" Did you mean '{meant}'?" if meant else nearest(text, labels)
         self.find(
             "label",
-            f"label {value!r} is none of the task's.{hint}",
+            f"label {_cut(repr(value))} is none of the task's.{hint}",
             f"Use one of: {', '.join(labels)}",
             meant is not None,
         )
@@ -366,6 +391,7 @@ class _Linter:
                 form = _form(raw)
             except ClaimflowError as error:
                 self.find("schema", str(error), "Write the form of 2024")
+                self.lost += 1
                 continue
             forms[form] = forms.get(form, 0) + 1
             known = len(self.findings)
@@ -373,22 +399,23 @@ class _Linter:
             try:
                 msgspec.convert(raw, FORMS.get(form, Any))
             except msgspec.ValidationError as error:
-                if all(f.fixable for f in self.findings[known:]):
+                if all(f.fixable or f.level == "warning" for f in self.findings[known:]):
                     self.find("schema", str(error), "Write what the form has there")
             self.keep(raw)
         for problem in bad:
             self.line, self.record = problem.line, None
             self.find("json", problem.reason, "Write the file anew")
+            self.lost += 1
         if len(forms) > 1:
             self.line = self.record = None
             self.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
         return " and ".join(forms) or "JSON"
 
     def task(self, raw: dict[str, Any], position: int) -> None:
-        name = self.name(raw.get("claim_id", position), True)
-        if "claim_id" not in raw:
+        given = "claim_id" in raw
+        raw["claim_id"] = self.name(raw.get("claim_id", position), True)
+        if not given:
             self.find("id", "no claim_id", "Give the id of the claim")
-        raw["claim_id"] = int(name) if name.isdecimal() else name
         raw["pred_label"] = self.label(raw["pred_label"])
         raw["claim"] = self.text(raw.get("claim") or "", "claim")
         raw["evidence"] = self.evidence(raw.get("evidence"))
@@ -427,7 +454,10 @@ class _Linter:
         return [qa.answer for qa in self.qas(qas)]
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
-        self.name(raw.get("claim_id", raw.get("id", position)), False)
+        key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
+        name = self.name(raw[key] if key else position, False)
+        if key:
+            raw[key] = name
         raw["label"] = self.label(raw.get("label"))
         qas: list[_Qa] = []
         questions = raw.get("questions", [])
@@ -467,7 +497,7 @@ class _Linter:
             raw["string_evidence"] = self.strings(raw["string_evidence"])
 
     def flat(self, raw: dict[str, Any], position: int) -> None:
-        self.name(raw.get("id", position), False)
+        raw["id"] = self.name(position if raw.get("id") is None else raw["id"], False)
         for key in ("label", "evidence"):
             if f"predicted_{key}" in raw:
                 self.find(
@@ -481,14 +511,14 @@ class _Linter:
         raw["evidence"] = self.strings(raw.get("evidence"))
 
     def run(self, raw: dict[str, Any], position: int) -> None:
-        self.name(raw["id"], False)
+        raw["id"] = str(self.name(raw["id"], False))
         raw["label"] = self.label(raw["label"])
         raw["claim"] = self.text(raw.get("claim") or "", "claim")
         raw["evidence"] = self.evidence(raw.get("evidence"))
 
     def fever(self, raw: dict[str, Any], position: int) -> None:
         self.numbered = False
-        self.name(raw.get("id", position), False)
+        raw["id"] = self.name(raw.get("id", position), False)
         label = raw.get("predicted_label")
         if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
             label = raw["predicted_label"] = self.label(label, FEVER_LABELS)
@@ -515,10 +545,10 @@ class _Linter:
 
     def scifact(self, raw: dict[str, Any], position: int) -> None:
         self.numbered = False
-        if "id" not in raw:
+        given = "id" in raw
+        raw["id"] = self.name(raw.get("id", position), True)
+        if not given:
             self.find("id", "no id", "Give the id of the claim")
-        name = self.name(raw.get("id", position), True)
-        raw["id"] = int(name) if name.isdecimal() else name
         kept = {}
         for doc, item in raw["evidence"].items():
             item = item if isinstance(item, dict) else {}
@@ -536,6 +566,51 @@ class _Linter:
             kept[doc] = item | {"label": self.label(item.get("label"), SCIFACT_LABELS)}
         raw["evidence"] = kept
 
+    # Parquet, SciFact-Open
+
+    def table(self) -> str:
+        from pyarrow import ArrowInvalid, parquet
+
+        from components.datasets.scifact import LABELS, NEI
+
+        try:
+            rows = parquet.read_table(self.path).to_pylist()
+        except (ArrowInvalid, OSError) as error:
+            raise ClaimflowError(f"{self.path} is no whole Parquet file: {error}") from None
+        columns = set(rows[0]) if rows else set()
+        if missing := [name for name in TABLE if name not in columns]:
+            self.find("schema", f"no column {', '.join(missing)}", f"Write {', '.join(TABLE)}")
+            self.lost = len(rows)
+            return "SciFact-Open"
+        seen: set[tuple[str, ...]] = set()
+        for self.line, row in enumerate(rows, 1):
+            for name in ("claim_id", "doc_id"):
+                if (meant := whole_number(row[name])) is not None:
+                    if isinstance(row[name], str):  # the scorer joins by numbers
+                        self.find("id", f"{name} {row[name]!r} is no number", "Write one", True)
+                    row[name] = meant
+            self.record = str(row["claim_id"])
+            self.order.append(self.record)
+            pair = (str(row["model"]), self.record, str(row["doc_id"]))
+            known = self.claims is None or self.record in self.claims
+            if absent := [name for name in TABLE[:3] if row[name] is None]:
+                self.find("schema", f"no {', '.join(absent)}", "Fill it in, or drop the row")
+            elif not known:
+                self.find("id", "no claim has this id", "Take the row out", True)
+            elif pair in seen:
+                self.find("id", f"document {pair[2]} of {pair[0]} again", "Keep one", True)
+            if row["predicted_label"] not in NEI:
+                row["predicted_label"] = self.label(row["predicted_label"], (*LABELS, "NEI"))
+            for name in ("rank", "p_support", "p_contradict"):
+                value = row.get(name)
+                if name in row and not (isinstance(value, (int, float)) and math.isfinite(value)):
+                    remedy = "Without it the document stands in no ranking"
+                    self.find("nan", f"{name} of {pair[2]} is {value}", remedy, level="warning")
+            if known and pair not in seen:
+                self.kept.append((self.record, row))
+            seen.add(pair)
+        return "SciFact-Open"
+
     # CSV
 
     def csv(self) -> str:
@@ -548,7 +623,8 @@ class _Linter:
             self.line, self.record = line, None
             if None in row or None in row.values():  # type: ignore[comparison-overlap]
                 self.find("schema", f"not {len(HEADER)} cells in the row", "Quote the cells")
-                self.ids.setdefault(str(row["id"]).strip(), self.line)
+                self.ids.add(str(row["id"]).strip())
+                self.lost += 1
                 continue
             self.name(row["id"], False)
             claim = row.get("claim", "")
@@ -603,13 +679,7 @@ _MEND: dict[str, Callable[[_Linter, dict[str, Any], int], None]] = {
 
 
 def _form(raw: dict[str, Any]) -> str:
-    if isinstance(raw.get("evidence"), dict):
-        return "SciFact"
-    items = raw.get("predicted_evidence")
-    pairs = isinstance(items, list) and any(isinstance(item, list) for item in items)
-    if pairs or str(raw.get("predicted_label")).upper() in FEVER_LABELS:
-        return "FEVER"
-    return form_of(raw)
+    return findings.form_of(raw) or form_of(raw)
 
 
 def _is_sentence(item: Any) -> bool:
@@ -637,20 +707,28 @@ def lint(
     Raises ClaimflowError when there is no file, or it has no columns or records to check.
     """
     linter = _Linter(path, claims, sites, longest, repaired is not None)
-    json_file = is_json(path)
-    linter.bytes()
-    form = linter.json() if json_file else linter.csv()
-    linter.end()
+    as_file: Callable[[Path, list[Any]], bytes]
+    if is_table(path):
+        linter.size = path.stat().st_size
+        form, as_file = linter.table(), _as_table
+    else:
+        json_file = is_json(path)
+        linter.bytes()
+        form = linter.json() if json_file else linter.csv()
+        linter.pairing()
+        as_file = _as_json if json_file else _as_csv
+    linter.sizes()
+    records = [record for _, record in linter.kept]
     if repaired is not None:
-        records = [record for _, record in linter.kept]
-        write_whole(repaired, _as_json(path, records) if json_file else _as_csv(records))
+        write_whole(repaired, as_file(path, records))
     return Report(
         file=str(path),
         form=form,
         records=len(linter.order),
         findings=linter.findings,
-        unchecked=[] if claims is not None else ["late-evidence"],
+        unchecked=[] if claims is not None else ["late-evidence", "id (which claims are due)"],
         repaired=None if repaired is None else str(repaired),
+        left_out=0 if repaired is None else len(linter.order) + linter.lost - len(records),
     )
 
 
@@ -664,10 +742,22 @@ def _as_json(path: Path, records: list[Any]) -> bytes:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def _as_csv(rows: list[list[str]]) -> bytes:
+def _as_csv(path: Path, rows: list[Any]) -> bytes:
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows([HEADER, *rows])
     return out.getvalue().encode("utf-8", "replace")
+
+
+def _as_table(path: Path, rows: list[Any]) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    out, schema = pyarrow.BufferOutputStream(), parquet.read_schema(path).remove_metadata()
+    for i, name in enumerate(schema.names):
+        if rows and all(type(row[name]) is int for row in rows):  # maybe mended
+            schema = schema.set(i, pyarrow.field(name, pyarrow.int64()))
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema), out)
+    return bytes(out.getvalue())
 
 
 def sarif(report: Report) -> dict[str, Any]:
@@ -676,14 +766,14 @@ def sarif(report: Report) -> dict[str, Any]:
     for finding in report.findings:
         if finding.fixed:
             continue
-        where: dict[str, Any] = {"artifactLocation": {"uri": Path(report.file).as_posix()}}
+        where: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(report.file).as_posix())}}
         if finding.line is not None:
             where["region"] = {"startLine": finding.line}
         results.append(
             {
                 "ruleId": finding.rule,
                 "level": finding.level,
-                "message": {"text": f"{finding.message}. {finding.remedy}."},
+                "message": {"text": finding.text},
                 "locations": [{"physicalLocation": where}],
                 "properties": {"claim": finding.record},
             }

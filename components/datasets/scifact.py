@@ -59,9 +59,18 @@ class _Abstract(Record):
         return Document(id=str(self.doc_id), title=self.title, sentences=self.abstract, lang="en")
 
 
+class _Labelled(Record):
+    label: str | None
+    sentences: list[int] = []
+
+    @property
+    def verdict(self) -> str | None:
+        return None if self.label in NEI else self.label or ""
+
+
 class _Prediction(Record):
     id: int | str
-    evidence: dict[str, _Rationale]
+    evidence: dict[str, _Labelled]
 
 
 class _Row(Record):
@@ -182,22 +191,18 @@ def write_predictions(path: Path, predictions: list[Prediction]) -> None:
 
 
 def prediction_from(raw: dict[str, Any]) -> Prediction:
-    """The prediction in one official record.
+    """The prediction in one official record; NEI is no label, others are kept, whatever they are.
 
-    Raises ValidationError or ClaimflowError for a bad one; the label NEI is one: a document without
-    evidence is left out.
+    Raises ValidationError for a bad one.
     """
     record = msgspec.convert(raw, _Prediction)
-    for doc, found in record.evidence.items():
-        if found.label in NEI:
-            raise ClaimflowError(f"document {doc} has the label {found.label}: leave it out")
     return Prediction(
         id=str(record.id),
         claim=str(raw.get("claim") or ""),
         evidence=[],
         label="",
         findings=[
-            Finding(doc=doc, label=checked_label(found.label, LABELS), sentences=found.sentences)
+            Finding(doc=doc, label=found.verdict, sentences=found.sentences)
             for doc, found in record.evidence.items()
         ],
     )
@@ -210,7 +215,7 @@ def read_systems(
 
     Columns: model, claim_id, doc_id, predicted_label (SUPPORT, CONTRADICT, NEI), rank (over all
     claims of a system), p_support, p_contradict; the last three may be missing or null. A bad row
-    (unknown label, pair of claim and document that stands there twice) stops, or is skipped.
+    (pair of claim and document that stands there twice) stops, or is skipped; any label is kept.
     """
     from pyarrow import ArrowInvalid, parquet
 
@@ -222,14 +227,16 @@ def read_systems(
     seen: set[tuple[str, str, str]] = set()
     for number, raw in enumerate(rows, 1):
         try:
+            for name in ("claim_id", "doc_id"):  # a column with gaps is read as floats
+                if isinstance(raw.get(name), float) and raw[name].is_integer():
+                    raw[name] = int(raw[name])
             row = msgspec.convert(raw, _Row)
             claim, doc = str(row.claim_id), str(row.doc_id)
             if (row.model, claim, doc) in seen:
                 raise ClaimflowError(f"{row.model}, claim {claim}, document {doc} again")
-            label = None if row.predicted_label in NEI else row.predicted_label
             finding = Finding(
                 doc=doc,
-                label=checked_label(label, LABELS),
+                label=None if row.predicted_label in NEI else row.predicted_label,
                 rank=int(row.rank) if row.rank and math.isfinite(row.rank) else None,
                 probabilities=_probabilities(row),
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class _Task(Record):
     """The shared task of 2024."""
 
     claim_id: int | str
-    pred_label: str
+    pred_label: str | None
     claim: str | None = None
     evidence: list[_Evidence] = []
     string_evidence: list[str] = []
@@ -62,7 +63,7 @@ class _Task(Record):
             for e in self.evidence
         ]
         evidence += [Evidence(question="", answer=text) for text in self.string_evidence]
-        return _prediction(self.claim_id, self.claim, evidence, self.pred_label)
+        return _prediction(self.claim_id, self.claim, evidence, self.pred_label or "")
 
 
 class _Question(Record):
@@ -73,7 +74,7 @@ class _Question(Record):
 class _First(Record):
     """The first evaluation script: keys of the data set, claims told by their order."""
 
-    label: str
+    label: str | None
     claim_id: int | str | None = None
     id: int | str | None = None
     claim: str | None = None
@@ -88,7 +89,7 @@ class _First(Record):
             for answer in answers or [None]:
                 evidence.append(_answered(asked.question, answer))
         evidence += [Evidence(question="", answer=text) for text in self.string_evidence]
-        found = _prediction(self._name(position), self.claim, evidence, self.label)
+        found = _prediction(self._name(position), self.claim, evidence, self.label or "")
         found.justification = self.justification
         questions = [asked.question for asked in self.questions]
         if questions != [e.question for e in evidence if e.question]:
@@ -203,10 +204,11 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
 def _from_record(raw: dict[str, Any], position: int) -> Prediction:
     if documents := findings.prediction_from(raw):  # FEVER, SciFact
         return documents
-    record = msgspec.convert(raw, FORMS[form_of(raw)])
-    found = record if isinstance(record, Prediction) else record.prediction(position)
-    checked_label(found.label, AVERITEC_LABELS)
-    return found
+    form = form_of(raw)
+    if form == "run" and type(raw["id"]) is int:
+        raw["id"] = str(raw["id"])
+    record = msgspec.convert(raw, FORMS[form])
+    return record if isinstance(record, Prediction) else record.prediction(position)
 
 
 def _first(url: str | list[str] | None) -> str | None:
@@ -239,14 +241,27 @@ def write_csv(path: Path, predictions: list[Prediction], split: str = "pred") ->
     write_whole(path, out.getvalue().encode("utf-8"))
 
 
+def whole_number(value: Any) -> int | None:
+    """The number that an id means: 5, 5.0, "5", "005" and "5.0" mean 5; None where it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and (found := _NUMBER.fullmatch(value.strip())):
+        return int(found[1])
+    return value if type(value) is int else None
+
+
+_NUMBER = re.compile(r"0*([0-9]{1,18})(?:\.0*)?")
+
+
 def _read_csv(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[int, Prediction]]:
     for line, row in csv_rows(path):
         try:
             if None in row or None in row.values():
                 raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
             evidence = split_cell(row["evi"])
-            checked_label(row["label"], AVERITEC_LABELS)
-            yield line, _prediction(row["id"], row.get("claim"), evidence, row["label"])
+            number = whole_number(row["id"])  # as pandas reads the column
+            name = row["id"] if number is None else number
+            yield line, _prediction(name, row.get("claim"), evidence, row["label"])
         except ClaimflowError as error:
             report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
 
@@ -304,24 +319,20 @@ def read_submission(
     system: str | None = None,
 ) -> list[Prediction]:
     """Predictions from a submission of any form, AVeriTeC's, FEVER's, SciFact's or SciFact-Open's,
-    or from a run's predictions.jsonl; claim ids are unique. Forms are told apart by content, record
-    by record. The file is read piece by piece, and what nothing scores (scraped_text) is dropped on
-    the way.
+    or from a run's predictions.jsonl, in the order of the file. Forms are told apart by content,
+    record by record. The file is read piece by piece, and what nothing scores (scraped_text) is
+    dropped on the way. Labels that a task does not have and ids that stand there again are kept:
+    what these count as is the scorer's rule.
 
     system: whose predictions, where the table of SciFact-Open has several systems.
-    on_error: "stop" raises ClaimflowError at the first bad record (unknown label, repeated id,
-    broken cell); "skip" appends it to `bad` and goes on.
+    on_error: "stop" raises ClaimflowError at the first bad record (missing field, broken cell);
+    "skip" appends it to `bad` and goes on.
     """
     problems: list[BadLine] = [] if bad is None else bad
     if is_table(path):
         return findings.read_table(path, system, on_error, problems)
     read = _read_json if is_json(path) else _read_csv
-    predictions: dict[str, Prediction] = {}
-    for line, prediction in read(path, on_error, problems):
-        if predictions.setdefault(prediction.id, prediction) is not prediction:
-            reason = f"claim {prediction.id} stands here twice"
-            report(BadLine(file=str(path), line=line, reason=reason), on_error, problems)
-    return list(predictions.values())
+    return [prediction for _, prediction in read(path, on_error, problems)]
 
 
 def is_table(path: Path) -> bool:
@@ -338,6 +349,8 @@ def is_json(path: Path) -> bool:
         raise ClaimflowError(f"No submission {path.absolute()}.")
     with open(path, "rb") as file:
         start = file.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ClaimflowError(f"{path} is UTF-16: save it as UTF-8.")
     if not start:
         raise ClaimflowError(f"{path} is empty.")
     return start[:1] in (b"[", b"{")

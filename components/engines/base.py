@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from components.cache import Action, key_of
@@ -41,8 +41,10 @@ class Reply(Record):
     """What came back.
 
     finish_reason: "stop" (the model ended, or a stop text came) or "length" (max_tokens reached).
-    logprobs: natural log-probability of each generated token, when asked for. error: why this
-    request could not be answered; such a reply is not kept, and the others are not affected.
+    logprobs: natural log-probability of each generated token, when asked for. uncounted: the
+    server does not say how many tokens prompt and reply have, and both counts are 0.
+    error: why this request could not be answered; such a reply is not kept, and the others are not
+    affected.
     """
 
     text: str = ""
@@ -50,6 +52,7 @@ class Reply(Record):
     completion_tokens: int = 0
     finish_reason: str = "stop"
     logprobs: list[float] | None = None
+    uncounted: bool = False
     error: str | None = None
 
 
@@ -94,8 +97,7 @@ class Engine:
                         ctx.cache.record(names[at], Action(outputs=[output]))
                     bar.update()
         result = [found[key] for key in keys]
-        ctx.tokens["prompt"] += sum(reply.prompt_tokens for reply in result)
-        ctx.tokens["completion"] += sum(reply.completion_tokens for reply in result)
+        count(result, ctx)
         return result
 
     def fits(self, request: Request, ctx: Context) -> bool:
@@ -114,6 +116,14 @@ class Engine:
     def _keys(self, requests: list[Request]) -> list[str]:
         engine = key_of("reply", identity(self))
         return [key_of(engine, request) for request in requests]
+
+
+def count(replies: Iterable[Reply], ctx: Context) -> None:
+    """Add the tokens of `replies` to those of `ctx`."""
+    for reply in replies:
+        ctx.tokens["prompt"] += reply.prompt_tokens
+        ctx.tokens["completion"] += reply.completion_tokens
+        ctx.uncounted += reply.uncounted
 
 
 def cut(text: str, stop: list[str]) -> str:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     import httpx
 
 
+# Why a reply ended, beside the model's own end, in the words of several servers.
+_FULL = ("length", "max_tokens", "max_length", "model_length")
+_BROKEN_OFF = (
+    "abort", "cancelled", "content_filter", "error", "function_call", "safety", "tool_calls",
+)  # fmt: skip
+
+
 @dataclasses.dataclass(kw_only=True)
 class OpenAiEngine(Engine):
     """A language model behind HTTP.
@@ -29,6 +36,7 @@ class OpenAiEngine(Engine):
     no completion, is sent `attempts` times, `wait` seconds later and then four times as long each
     time, or when its Retry-After says, a minute at most. After the last it costs itself alone, as
     does one that the server refuses (400, 413, 422: too long, say).
+    A server need not say how many tokens it read and wrote: such replies are `uncounted`.
     A server that is away, wants a key, doesn't know the model, or has failed at more requests in a
     row than run at once stops the batch with a ClaimflowError once the replies on their way are
     in, and these are kept; flows then try again.
@@ -164,9 +172,11 @@ class OpenAiEngine(Engine):
     def _read(self, response: httpx.Response, chat: bool, logprobs: bool) -> Reply:
         try:
             data = response.json()
-            choice, usage = data["choices"][0], data["usage"]
-            if choice["finish_reason"] not in ("stop", "length"):
-                return Reply(error=f"the server broke off the reply: {choice['finish_reason']}")
+            choice, usage = data["choices"][0], data.get("usage") or {}
+            reason = str(choice.get("finish_reason") or "stop").lower()
+            if reason in _BROKEN_OFF:
+                return Reply(error=f"the server broke off the reply: {reason}")
+            counts = [usage.get(f"{what}_tokens") for what in ("prompt", "completion")]
             values = None
             if logprobs and chat:
                 values = [token["logprob"] for token in choice["logprobs"]["content"]]
@@ -174,12 +184,14 @@ class OpenAiEngine(Engine):
                 values = choice["logprobs"]["token_logprobs"]
             return Reply(
                 text=(choice["message"]["content"] or "") if chat else choice["text"],
-                prompt_tokens=usage["prompt_tokens"],
-                completion_tokens=usage["completion_tokens"],
-                finish_reason=choice["finish_reason"],
+                prompt_tokens=counts[0] or 0,
+                completion_tokens=counts[1] or 0,
+                uncounted=None in counts,
+                # Servers have many words for the end that a model came to.
+                finish_reason="length" if reason in _FULL else "stop",
                 logprobs=values,
             )
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise _PassingError(
                 f"{self.url} sent no completion that OpenAI's interface knows ({error!r}): "
                 f"{response.text[:80]!r}. Is llm.url right?"

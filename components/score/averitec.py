@@ -23,7 +23,7 @@ from components.records import AVERITEC_LABELS, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
-from components.score.meteor import meteors
+from components.score.meteor import meteors, source
 from components.score.pairing import confusion, note, paired
 from components.score.rows import breakdown
 from components.score.words import tokenise
@@ -71,7 +71,9 @@ class Averitec2024(Scorer):
         notes: list[str] = []
         claims, found = _claims(predictions, gold, notes, self.official, self.first)
         rows = self.rows(claims, [found.get(claim.id) for claim in claims], notes)
-        return self.summary(claims, rows, notes)
+        scores = self.summary(claims, rows, notes)
+        scores.notes.append(source())
+        return scores
 
     def rows(
         self, claims: list[Claim], paired: list[Prediction | None], notes: list[str]
@@ -343,6 +345,11 @@ def _claims(
         ),
         f"Predictions with more than {first} QAs, of which the first {first} count": (
             p.id for p in used if first is not None and len(p.evidence) > first
+        ),
+        "Predictions that score 0 in q, whose evidence has no questions": (
+            p.id
+            for p in used
+            if p.evidence and not any(e.question for e in p.evidence) and not p.asked
         ),
         "Predictions that repeat a question, which raises Hungarian METEOR": (
             p.id for p in used if _repeats(p, first)

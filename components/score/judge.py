@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from components.cache import open_cache
-from components.engines.base import Engine, Message, Reply, Request
+from components.engines.base import Engine, Message, Reply, Request, count
 from components.errors import ClaimflowError
 from components.files import home
 from components.records import Claim, Prediction, Record, read_lines
@@ -147,7 +147,9 @@ class LlmJudge(Judge):
                 raise
             # The server gave up midway: what it replied before is in the cache.
             lost = Reply(error=str(error))
-            return [reply or lost for reply in self.engine.kept(requests, ctx)]
+            replies = [reply or lost for reply in self.engine.kept(requests, ctx)]
+            count(replies, ctx)
+            return replies
 
     def pause(self, attempt: int) -> None:
         if self.engine.outside:
@@ -213,7 +215,13 @@ class JudgedScorer(Scorer):
 def cost(ctx: Context) -> list[str]:
     """The note on what a language model as judge cost; none for recorded replies."""
     read, wrote = ctx.tokens["prompt"], ctx.tokens["completion"]
-    return [f"The judge read {read:,} tokens and wrote {wrote:,}."] if read else []
+    notes = [f"The judge read {read:,} tokens and wrote {wrote:,}."] if read else []
+    if ctx.uncounted:
+        notes.append(
+            f"The server did not say the tokens of {ctx.uncounted:,} of the judge's replies, so "
+            "they are not counted."
+        )
+    return notes
 
 
 def failures(problems: list[str], what: str) -> list[str]:
@@ -338,9 +346,11 @@ _PAIR = re.compile(r'"([^"\n]{3,60})"\s*:\s*("[^"\n]{0,40}"|-?\d+(?:\.\d+)?)')
 
 
 def _objects(reply: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a reply, flat, outer ones first; last what looks like `"key": value`
-    anywhere in it, for replies that are almost JSON."""
+    """The JSON objects in a reply, flat, outer ones instead of those in them, the last one first,
+    since models think first and answer last; then what looks like `"key": value` anywhere in it,
+    for replies that are almost JSON."""
     decoder = json.JSONDecoder(strict=False)
+    found = []
     at = reply.find("{")
     while at >= 0:
         try:
@@ -348,8 +358,9 @@ def _objects(reply: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            yield dict(_flat(value))
+            found.append(dict(_flat(value)))
         at = reply.find("{", end)
+    yield from reversed(found)
     yield {_plain(key): value.strip('"') for key, value in _PAIR.findall(reply)}
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.metadata
 import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -193,6 +194,11 @@ def _later(group: Ints, place: Ints) -> Ints:
     later = np.empty(len(group), np.int64)
     later[order] = np.arange(len(group)) - np.repeat(begins, np.diff(begins, append=len(group)))
     return later
+
+
+def source() -> str:
+    """The note on whose rules these are: the tokeniser's have changed between versions."""
+    return f"METEOR with the words and stems of NLTK {importlib.metadata.version('nltk')}."
 
 
 @functools.cache

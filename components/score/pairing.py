@@ -6,6 +6,8 @@ import collections
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from components.errors import nearest
+from components.labels import parse_label
 from components.records import Claim, Prediction
 from components.score.base import listed
 
@@ -53,6 +55,21 @@ def paired(
     note(notes, "Predictions passed over, for no gold claim", extra)
     note(notes, "Predictions passed over, repeating an id", repeated)
     return found
+
+
+def note_labels(notes: list[str], predictions: Iterable[Prediction], labels: Sequence[str]) -> None:
+    """Note documents that are predicted with a label that is none of `labels`."""
+    note(
+        notes,
+        "Documents counted as wrong, with a label that the task does not have",
+        (
+            f"claim {p.id}, {f.doc} '{f.label}'"
+            + nearest(parse_label(f.label, labels) or f.label, labels)
+            for p in predictions
+            for f in p.findings
+            if f.label is not None and f.label not in labels
+        ),
+    )
 
 
 def confusion(

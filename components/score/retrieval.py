@@ -55,10 +55,12 @@ def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list
     """Rankings and relevant documents with names that can be compared (`same_url`), without each
     claim's own fact-checking article; and the claims of which it was ranked."""
     own = {c.id: same_url(c.fact_check_url) if c.fact_check_url else "" for c in gold}
-    qrels = {
-        claim.id: {name: 1 for name in map(same_url, claim.relevant) if name != own[claim.id]}
-        for claim in gold
-    }
+    qrels: Qrels = {claim.id: {} for claim in gold}
+    for claim in gold:
+        grades = qrels[claim.id]
+        for doc in claim.relevant:
+            if (name := same_url(doc)) != own[claim.id]:
+                grades[name] = max(grades.get(name, 0), claim.grades.get(doc, 1))
     kept: Rankings = {}
     dropped = []
     for claim_id, ranking in rankings.items():
@@ -70,7 +72,8 @@ def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list
 
 
 def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 13) -> Scores:
-    """Measures of rankings, as trec_eval has them; R is the set of a claim's relevant documents.
+    """Measures of rankings, as trec_eval has them; R is the set of a claim's relevant
+    documents, those of a grade above 0.
 
     All 0 to 1, higher is better, means over the claims that have a relevant document:
     ndcg_at_10: sum of grade / log2(rank + 1) over the first 10 places, by the largest that it can
@@ -203,11 +206,15 @@ def write_qrels(path: Path, qrels: Qrels) -> None:
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read TREC relevance judgements."""
+    """Read TREC relevance judgements. Raises ClaimflowError for a document with two grades."""
     qrels: Qrels = {}
     for number, (claim, _, doc, grade) in _columns(path, "qid iter docid rel"):
-        grades = qrels.setdefault(_unescape(claim), {})
-        grades[_unescape(doc)] = int(_number(grade, path, number))
+        grades, name = qrels.setdefault(_unescape(claim), {}), _unescape(doc)
+        value = _number(grade, path, number)
+        if value != int(value) or grades.get(name, value) != value:
+            said = f"again, graded {grades[name]} before" if name in grades else "no whole number"
+            raise ClaimflowError(f"{path}, line {number}: {name} has the grade {grade}, {said}.")
+        grades[name] = int(value)
     return qrels
 
 
@@ -229,9 +236,11 @@ def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
 
 def _number(text: str, path: Path, line: int) -> float:
     try:
-        return float(text)
+        if math.isfinite(value := float(text)):
+            return value
     except ValueError:
-        raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number.") from None
+        pass
+    raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number.")
 
 
 def _escape(name: str) -> str:

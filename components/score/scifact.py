@@ -12,7 +12,7 @@ from components.errors import ClaimflowError, nearest
 from components.records import Claim, Finding, Prediction, Record
 from components.score.base import Rankings, Scorer, Scores
 from components.score.formula import measured
-from components.score.pairing import confusion, note, paired
+from components.score.pairing import confusion, note, note_labels, paired
 from components.step import Context
 
 FIRST = 3  # predicted sentences that count as an abstract's rationale
@@ -97,6 +97,12 @@ def scifact(
         )
     notes: list[str] = []
     found = paired(predictions, gold, "counted as without evidence", notes)
+    note_labels(notes, found.values(), LABELS)
+    note(
+        notes,
+        "Predictions with documents labelled NEI, which are left out",
+        (p.id for p in found.values() if any(f.label is None for f in p.findings)),
+    )
     rows, pairs, dropped, shared = [], [], 0, []
     for claim in gold:
         truth = abstracts(claim)

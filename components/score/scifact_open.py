@@ -15,7 +15,7 @@ from components.records import Claim, Finding, GoldSet, Prediction
 from components.score import bootstrap
 from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.bootstrap import Floats, Statistic
-from components.score.pairing import confusion, note, paired
+from components.score.pairing import confusion, note, note_labels, paired
 from components.step import Context
 
 NOT_ENOUGH = "NEI"
@@ -85,6 +85,7 @@ def scifact_open(
         note(notes, "Predictions for no gold claim, counted as wrong", extra)
         claims += [Claim(id=id, text="") for id in extra]
     found = paired(predictions, claims, "with nothing retrieved", notes)
+    note_labels(notes, found.values(), LABELS)
     system = Retrieved(claims, list(found.values()))
     notes += system.notes
     evidence = gold_documents(claims)
