@@ -8,12 +8,13 @@ import msgspec
 
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, load, run_step
+from components.reason.nested import Nested, spent
 from components.records import AVERITEC_LABELS, Case, Evidence, encode
-from components.step import Context, Step, TrainedStep
+from components.step import Context, Step
 
 
 @dataclasses.dataclass(kw_only=True)
-class Loop(Step):
+class Loop(Nested):
     """Runs `steps` in order, round after round, on the claims that are not settled.
 
     A claim is settled when a step gives it a verdict with a label in `until`, when a step that
@@ -30,7 +31,11 @@ class Loop(Step):
     until: list[str]
     rounds: int = 5
 
+    def inner(self) -> dict[str, Step]:
+        return self.steps
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rounds < 1:
             raise ClaimflowError(f"A loop needs rounds of 1 or more, not {self.rounds}.")
         if not self.steps:
@@ -39,11 +44,6 @@ class Loop(Step):
             raise ClaimflowError(
                 f"until: unknown label '{min(unknown)}'. Labels: {', '.join(AVERITEC_LABELS)}"
             )
-        inner = self.steps.values()
-        trained = any(isinstance(step, TrainedStep) for step in inner)
-        self.needs_train = trained or any(step.needs_train for step in inner)  # type: ignore[misc]
-        self.seeded = trained or any(step.seeded for step in inner)  # type: ignore[misc]
-        self.outside = any(step.outside for step in inner)  # type: ignore[misc]
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -82,10 +82,7 @@ class Loop(Step):
                     refs[after.id] = self._grown(step, before, after, ctx)
         for case in cases:
             ref = refs[case.claim.id]
-            for cost in ref.trace:
-                if cost.cached:  # by a run that was killed: it cost what it cost
-                    ctx.tokens["prompt"] += round(cost.prompt_tokens)
-                    ctx.tokens["completion"] += round(cost.completion_tokens)
+            spent(ref, ctx)
             self._finish(case, ref, settled.get(case.claim.id), ctx)
         return cases
 
