@@ -50,9 +50,9 @@ class LlmAnswers(Prompted):
     `reverse` is set. The reply is greedy. The pair names the passages that were shown, and the
     URL of the best.
 
-    prompt: with {question} and {sources}. limit: pairs a claim. unanswered: a reply that says
-    there is no answer, or says nothing, is "drop"ped with a remark, or kept as "No answer could be
-    found." ("keep"). Passages too long for the model's context are all cut to the same length,
+    prompt: with {question} and {sources}. limit: questions a claim. unanswered: a question for
+    which nothing was found, or whose reply says that there is no answer, or says nothing, is
+    "drop"ped with a remark, or kept as "No answer could be found." ("keep"). Passages too long for the model's context are all cut to the same length,
     with a remark.
     """
 
@@ -72,9 +72,11 @@ class LlmAnswers(Prompted):
         asked = []
         for case in cases:
             case.evidence, case.remarks = [], list(case.remarks)
-            found = [(q, held) for q, held in passages_of(case, self.sources).items() if held]
-            asked += [Asked(case, *one) for one in found[: self.limit]]
-        for (case, question, _), said in zip(asked, self.answers(asked, ctx), strict=True):
+            found = list(passages_of(case, self.sources).items())[: self.limit]
+            asked += [Asked(case, *one) for one in found]
+        given = iter(self.answers([one for one in asked if one.passages], ctx))
+        for case, question, passages in asked:
+            said = next(given) if passages else Said(None, [])
             if said.error:
                 case.failed = said.error
             elif said.answer:

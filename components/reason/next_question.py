@@ -9,9 +9,8 @@ from typing import ClassVar
 from components.engines.base import Request
 from components.errors import ClaimflowError
 from components.reason.answers import plain
-from components.reason.evidence_questions import first_question
 from components.reason.prompted import Prompted
-from components.reason.questions import parsed, unique
+from components.reason.questions import BY_RULES, parsed, rules, unique
 from components.records import Case, Claim, Evidence
 from components.retrieve.encoder import Encoder
 from components.retrieve.rerank import cosines
@@ -23,36 +22,43 @@ class NextQuestion(Prompted):
     """More questions about the claim, given the questions and answers so far: one (Papelo,
     AVeriTeC 2024), or the several thoughts of a step in a graph of thoughts (FZIGOT, 2025).
 
-    No question comes where the model has none, or asks what was asked before: that is its way to
-    say that it is done. Beside a `Loop`, with `evidence` growing from round to round.
+    Inside a `Loop`, with `evidence` growing from round to round. While nothing is known, a claim
+    that has questions keeps them (Papelo's first is by a model of its own). Later, no question
+    comes where the model has none, or asks what was asked before: that is its way to say that it
+    is done. Nothing but lines with a question mark is taken for a question.
 
-    prompt: with {evidence} and {n}, if wanted. n: questions at most; of one, the reply up to its
-    first question mark counts, of more each line that has one.
+    prompt: with {evidence} and {n}, if wanted. n: questions at most. on_empty: what a claim that
+    nothing is known of gets when the reply has no question: "rules" (those of `rules`, with a
+    remark), or "end" (none, so the loop ends).
     """
 
-    reads: ClassVar = ("claim", "evidence")
-    writes: ClassVar = ("questions",)
+    reads: ClassVar = ("claim", "questions", "evidence", "remarks")
+    writes: ClassVar = ("questions", "remarks")
     least: ClassVar = {"n": 1}
+    choices: ClassVar = {"on_empty": ("rules", "end")}
 
     prompt: Path = Path("next_question.txt")
     n: int = 1
+    on_empty: str = "rules"
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        requests = [self.request(case.claim, case.evidence) for case in cases]
-        for case, reply in zip(cases, self.engine.generate(requests, ctx), strict=True):
+        asked = [case for case in cases if case.evidence or not case.questions]
+        requests = [self.request(case.claim, case.evidence) for case in asked]
+        for case, reply in zip(asked, self.engine.generate(requests, ctx), strict=True):
+            case.questions = unanswered(parsed(reply.text, self.n), case.evidence)
             if reply.error:
                 case.failed = reply.error
-                continue
-            one = first_question(reply.text)
-            said = parsed(reply.text, self.n) if self.n > 1 else [one] if one else []
-            case.questions = unanswered(said, case.evidence)
+            elif not case.questions and not case.evidence and self.on_empty == "rules":
+                case.questions = rules(case.claim)[: self.n]
+                case.remarks = [*case.remarks, BY_RULES]
         return cases
 
     def request(self, claim: Claim, evidence: list[Evidence]) -> Request:
         """What the model is asked."""
         known = "\n".join(f"Question: {p.question}\nAnswer: {p.answer}" for p in evidence)
         values = {"evidence": known or "Nothing is known yet.", "n": str(self.n)}
-        return self.ask(claim, values, stop=["?"] if self.n == 1 else [])
+        stop = [] if self.chat else ["\nAnswer:", "\n\n"]
+        return self.ask(claim, values, stop=stop)
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -15,6 +15,8 @@ from components.reason.prompted import Prompted
 from components.records import Case, Claim
 from components.step import Context, Step
 
+BY_RULES = "questions by rules, as the model's reply had none"
+
 
 @dataclasses.dataclass(kw_only=True)
 class LlmQuestions(Prompted):
@@ -75,7 +77,7 @@ class LlmQuestions(Prompted):
                 case.failed = f"no question in the model's reply {mine[0].text[:80]!r}"
             elif not case.questions:
                 case.questions = rules(case.claim)[: self.n]
-                case.remarks = ["questions by rules, as the model's reply had none"]
+                case.remarks = [BY_RULES]
         return cases
 
     def questions(self, reply: Reply) -> list[str]:
