@@ -87,7 +87,7 @@ def test_rounds_until_each_claim_is_settled(tmp_path: Path, monkeypatch: Any) ->
     monkeypatch.setattr(Talks, "says", staticmethod(says))
     cache = Cache(tmp_path)
     step = loop()
-    assert step.reads == ("evidence", "remarks", "rounds", "claim", "questions", "passages")
+    assert set(step.reads) == {*step.writes, "claim", "passages"}
     assert set(step.writes) == {
         "questions", "queries", "hits", "evidence", "verdict", "remarks", "rounds",
     }  # fmt: skip
@@ -159,6 +159,25 @@ def test_a_claim_keeps_its_first_question(tmp_path: Path, monkeypatch: Any) -> N
     first, later = step.run(cases, Context(Cache(tmp_path)))
     assert first.questions == ["Who?"]
     assert later.questions == ["So: When?", "And where?"]
+
+
+def test_a_loop_without_a_question_changes_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    """The paraphrases behind the hops of Papelo, where there is enough evidence already."""
+    monkeypatch.setattr(Talks, "says", staticmethod(says))
+    cache = Cache(tmp_path)
+    steps = {
+        "ask": Paraphrases(engine=Talks(), limit=1),
+        "query": ClaimQuestion(),
+        "search": Bm25s(),
+        "answer": LlmAnswers(engine=Talks()),
+    }
+    hops = run_step(loop(), "hops", begun(cache), Context(cache))
+    more = Loop(steps=steps, until=[], rounds=1)
+    for before, after in zip(hops, run_step(more, "more", hops, Context(cache)), strict=True):
+        assert after.error is None
+        kept = {f: before.fields[f] for f in ("evidence", "hits", "queries", "verdict", "remarks")}
+        assert kept.items() <= after.fields.items()
+        assert load(after, ("rounds",), cache).rounds[-1] == "round 1, ask: nothing"
 
 
 def test_paraphrases_stand_behind_a_loop(tmp_path: Path, monkeypatch: Any) -> None:

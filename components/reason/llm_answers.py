@@ -52,8 +52,8 @@ class LlmAnswers(Prompted):
 
     prompt: with {question} and {sources}. limit: questions a claim. unanswered: a question for
     which nothing was found, or whose reply says that there is no answer, or says nothing, is
-    "drop"ped with a remark, or kept as "No answer could be found." ("keep"). Passages too long for the model's context are all cut to the same length,
-    with a remark.
+    "drop"ped with a remark, or kept as "No answer could be found." ("keep"). Passages too long for
+    the model's context are all cut to the same length, with a remark.
     """
 
     reads: ClassVar = ("claim", "queries", "hits", "passages", "remarks")

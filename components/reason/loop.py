@@ -51,13 +51,9 @@ class Loop(Nested):
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What a first round reads that it has not written, and what grows."""
-        written: set[str] = set()
-        read: dict[str, None] = dict.fromkeys(("evidence", "remarks", "rounds"))
-        for step in self.steps.values():
-            read |= dict.fromkeys(field for field in step.reads if field not in written)
-            written |= set(step.writes)
-        return tuple(read)
+        """What its steps read, and what they write, which stays where they have no question."""
+        read = dict.fromkeys(field for step in self.steps.values() for field in step.reads)
+        return tuple(read | dict.fromkeys((*self.writes, "evidence")))
 
     @property
     def writes(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from components.records import Case
+from collections import Counter
+
+from components.records import Case, Evidence
 
 
 def trace(case: Case, error: str | None = None) -> str:
@@ -23,9 +25,8 @@ def trace(case: Case, error: str | None = None) -> str:
         ],
         "Rounds": case.rounds,
         "Evidence": [
-            f"**{_line(pair.question)}** {_line(pair.answer, 400)}"
-            + (f" ({pair.url})" if pair.url else "")
-            for pair in case.evidence
+            text + (f" – {count} times" if count > 1 else "")
+            for text, count in Counter(map(_pair, case.evidence)).items()
         ],
         "Remarks": case.remarks,
     }
@@ -41,6 +42,11 @@ def trace(case: Case, error: str | None = None) -> str:
     if error:
         lines += [f"Failed: {error}", ""]
     return "\n".join(lines)
+
+
+def _pair(pair: Evidence) -> str:
+    source = f" ({pair.url})" if pair.url else ""
+    return f"**{_line(pair.question)}** {_line(pair.answer, 400)}{source}"
 
 
 def _gold(label: str | None) -> str | None:
