@@ -227,9 +227,7 @@ def test_prior_labels_and_thresholds(tmp_path: Path) -> None:
     assert judged(labels=[R, N]).probabilities == {S: 0, R: 0.5, N: 0.5, C: 0}
     with pytest.raises(ClaimflowError, match="which sum to 1"):
         judged(prior={S: 0.2})
-    with pytest.raises(
-        ClaimflowError, match=r"label 'Suported'\. Did you mean 'Supported'"
-    ):
+    with pytest.raises(ClaimflowError, match=r"label 'Suported'\. Did you mean 'Supported'"):
         judged(labels=["Suported", R])
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from components.datasets.submission import NO_ANSWER
 from components.engines.base import Request
-from components.engines.structured import structured
+from components.engines.structured import Structured, structured
 from components.errors import ClaimflowError
 from components.reason.examples import examples
 from components.reason.fit import CUT, fitted
@@ -109,9 +109,8 @@ class JointReasoning(Prompted):
             )
             requests.append(request)
             case.remarks = [*case.remarks, CUT] if cut else list(case.remarks)
-        limits = asked_for(self.n, self.sources)
-        said = structured(self.engine, requests, Reasoned, ctx, self.attempts, limits)
-        for case, passages, reply in zip(cases, shown, said, strict=True):
+        replies = self._replies(requests, [len(passages) for passages in shown], ctx)
+        for case, passages, reply in zip(cases, shown, replies, strict=True):
             if reply.value is None:
                 case.failed = reply.failed
                 continue
@@ -120,6 +119,19 @@ class JointReasoning(Prompted):
                 case.remarks.append(BAD_SOURCE)
             case.verdict = verdict(likert(reply.value.ratings), ties=self.ties)
         return cases
+
+    def _replies(
+        self, requests: list[Request], sources: list[int], ctx: Context
+    ) -> list[Structured[Reasoned]]:
+        """The replies; each is held to the sources that were shown for it."""
+        found: dict[int, Structured[Reasoned]] = {}
+        for count in sorted(set(sources)):
+            alike = [i for i, shown in enumerate(sources) if shown == count]
+            limits = asked_for(self.n, max(count, 1))
+            asked = [requests[i] for i in alike]
+            said = structured(self.engine, asked, Reasoned, ctx, self.attempts, limits)
+            found |= zip(alike, said, strict=True)
+        return [found[i] for i in range(len(requests))]
 
     def request(
         self, claim: Claim, passages: list[Passage], near: list[Claim], size: int | None
