@@ -1,5 +1,5 @@
-"""Systems in little: a language model that answers in milliseconds, and nothing that makes sense,
-and the steps of a run alone. For tests of what is the same with any words."""
+"""Systems in little: models that answer in milliseconds, and nothing that makes sense, and the
+steps of a run alone. For tests of what is the same with any words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from components.assets import SMOLLM2
+from components.assets import MINILM, SMOLLM2
 from components.files import home
 from components.pipeline import load, run_step
 from components.records import FIELD_TYPES, Case
@@ -16,27 +16,50 @@ from components.step import Context
 
 
 @functools.cache
-def llama() -> Path:
-    """The folder of a Llama with random weights: one small layer over SmolLM2's words."""
+def models() -> dict[str, Path]:
+    """A Llama and a BERT of random weights, one small layer over the words of the real ones."""
     import torch
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoTokenizer, BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
-    folder = Path(_folder().name)
-    words = AutoTokenizer.from_pretrained(home() / "models" / SMOLLM2)
-    torch.manual_seed(13)
-    config = LlamaConfig(
-        vocab_size=len(words), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, max_position_embeddings=8192, eos_token_id=words.eos_token_id,
-        pad_token_id=words.pad_token_id,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    words.save_pretrained(folder)
-    return folder
+    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
+            "num_attention_heads": 2, "max_position_embeddings": 8192}  # fmt: skip
+    built: dict[str, Any] = {
+        SMOLLM2: lambda words: LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(words), eos_token_id=words.eos_token_id,
+                pad_token_id=words.pad_token_id, **size,
+            )
+        ),
+        MINILM: lambda words: BertModel(BertConfig(vocab_size=len(words), **size)),
+    }  # fmt: skip
+    found = {}
+    for name, build in built.items():
+        words = AutoTokenizer.from_pretrained(home() / "models" / name)
+        torch.manual_seed(13)
+        found[name] = Path(_folder().name) / name
+        build(words).save_pretrained(found[name])
+        words.save_pretrained(found[name])
+    return found
 
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="llama-")
+    return tempfile.TemporaryDirectory(prefix="little-")
+
+
+def in_little(config: Any) -> Any:
+    """The config with little models in the place of those that write, and that are tuned."""
+    from omegaconf import DictConfig, OmegaConf
+
+    for key in list(config):
+        if OmegaConf.is_interpolation(config, key) or OmegaConf.is_missing(config, key):
+            continue
+        if isinstance(config[key], DictConfig):
+            in_little(config[key])
+    target = str(config.get("_target_"))
+    if target.endswith(("TransformersEngine", "TunedVerdict")) and config.model in models():
+        config.model = str(models()[config.model])
+    return config
 
 
 def through(config: Any, folder: Path) -> list[Case]:

@@ -20,7 +20,7 @@ from components.datasets.lint import lint
 from components.files import ROOT
 from components.records import AVERITEC_LABELS, read_lines
 from tests.conftest import Ran, command, compose
-from tests.little import llama, through
+from tests.little import in_little, through
 
 pytestmark = pytest.mark.slow
 
@@ -258,14 +258,12 @@ LITTLE = {
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_choice_runs(tmp_path: Path, choice: str, cross_encoder: Path) -> None:
     chosen = [w for w in FASTEST if w.split("=")[0] != choice.split("=")[0]]
-    chosen += [f"llm.model={llama()}", *LITTLE.get(choice, [])]
-    if choice == "verdict=lora_llm":
-        chosen.append(f"verdict.model={llama()}")
+    chosen += LITTLE.get(choice, [])
     if choice == "reranker=cross_encoder":  # none comes with the install
         chosen.append(f"reranker.model={cross_encoder}")
     if choice == "questioner=none":
         chosen.append("query=claim")
-    cases = through(compose(*chosen, choice, "limit=2"), tmp_path)
+    cases = through(in_little(compose(*chosen, choice, "limit=2")), tmp_path)
     assert [case.claim.id for case in cases] == ["0", "1"]
     assert all(case.verdict for case in cases) == (choice != "verdict=none")
 
@@ -281,15 +279,10 @@ def test_every_system_has_its_models() -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_runs(tmp_path: Path, system: str) -> None:
     """One claim, a training of one update, and a model that is quick."""
-    little = [f"llm.model={llama()}"]
-    config = compose(f"system={system}")
-    if config.verdict and str(config.verdict.get("model", "")).startswith("SmolLM2"):
-        little.append(f"verdict.model={llama()}")
-    if "limit" in config.trainer:
-        little += ["trainer.limit=12", "trainer.updates=1"]
+    config = compose(f"system={system}", "limit=1", "trainer.limit=12", "trainer.updates=1")
     if config.answerer.get("_target_", "").endswith("JointReasoning"):
-        little += ["answerer.n=1", "answerer.max_tokens=700"]
-    [case] = through(compose(f"system={system}", *little, "limit=1"), tmp_path)
+        config.answerer.update({"n": 1, "max_tokens": 700})
+    [case] = through(in_little(config), tmp_path)
     assert case.verdict
     assert case.verdict.label in AVERITEC_LABELS
     compose(f"system={system}", "models=paper")

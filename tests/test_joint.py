@@ -29,7 +29,7 @@ from components.records import (
     Question,
 )
 from components.step import Context
-from tests.little import llama
+from tests.little import models
 
 REFUTED = "Refuted"
 TRAIN = [
@@ -150,7 +150,7 @@ def test_sources_too_long_are_all_cut_alike(tmp_path: Path) -> None:
 @pytest.mark.skipif(not (home() / "models" / SMOLLM2).is_dir(), reason="no model laid out")
 def test_any_model_gives_what_is_asked_for(tmp_path: Path) -> None:
     """One of random weights, too: the schema holds it to that."""
-    engine = TransformersEngine(model=llama())
+    engine = TransformersEngine(model=models()[SMOLLM2])
     step = JointReasoning(engine=engine, n=1, max_tokens=500, examples=1, attempts=1)
     [done] = step.run([case()], Context(Cache(tmp_path), TRAIN))
     assert done.failed is None
