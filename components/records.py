@@ -198,6 +198,7 @@ class Case(Record):
     evidence: list[Evidence] = []
     verdict: Verdict | None = None
     remarks: list[str] = []  # what a reader of the run should know; counted in its notes
+    rounds: list[str] = []  # what a loop did for this claim, a line for each thing
     failed: str | None = None  # set by a step that could not do its work for this case
     digests: dict[str, str] = {}
 
@@ -213,6 +214,7 @@ FIELD_TYPES: dict[str, Any] = {
     "evidence": list[Evidence],
     "verdict": Verdict,
     "remarks": list[str],
+    "rounds": list[str],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from components.records import (
 )
 from components.report.compare import Point
 from components.report.table import run_table
+from components.report.trace import trace
 from components.score.base import Rankings, Scores, listed
 from flows.log import say
 from flows.stages import Data, ok, predictions_of, rankings_of
@@ -39,6 +41,7 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     write_predictions(folder, data, refs)
     write_lines(folder / "per_claim.jsonl", scores.per_claim)
     write_lines(folder / "trace.jsonl", [{"id": r.id, "trace": r.trace} for r in refs])
+    write_whole(folder / "traces.md", traces(data, refs))
     for name, rows in scores.tables.items():
         write_lines(folder / "tables" / f"{name}.jsonl", rows)
 
@@ -54,6 +57,14 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
         if ref.error:
             log.note(f"claim {ref.id} failed: {ref.error}")
     write_whole(folder / "report.md", run_table(record.name, scores).encode())
+
+
+def traces(data: Data, refs: list[CaseRef]) -> Iterator[bytes]:
+    """What the run did for each claim, for a person to read."""
+    cache = open_cache(data.scope.cache)
+    fields = ("claim", "questions", "queries", "hits", "rounds", "evidence", "verdict", "remarks")
+    for ref in refs:
+        yield trace(load(ref, fields, cache), ref.error).encode() + b"\n"
 
 
 def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:

@@ -18,8 +18,9 @@ import yaml
 
 from components.datasets.lint import lint
 from components.files import ROOT
-from components.records import read_lines
+from components.records import AVERITEC_LABELS, read_lines
 from tests.conftest import Ran, command, compose
+from tests.little import in_little, through
 
 pytestmark = pytest.mark.slow
 
@@ -240,65 +241,70 @@ CHOICES = [
 ]
 
 
-# What keeps a choice quick on a CPU.
+# What keeps a choice quick on a CPU. No test asks here what a model says: that it works with a real
+# one is shown by test_the_default_experiment, test_a_system_with_its_model and those of each step.
 LITTLE = {
-    f"query={name}": ["query.n=1", "query.max_tokens=8"]
-    for name in (
-        "hyde", "multi_query", "rag_fusion", "subclaims", "qa_hypotheses", "synthetic_answer",
-    )
-} | {
-    "answerer=joint": [
-        "answerer.n=1", "answerer.sources=2", "answerer.examples=1", "answerer.max_tokens=250",
-    ],
-    "answerer=llm": ["answerer.sources=1", "answerer.limit=1", "answerer.max_tokens=8"],
-    "answerer=evidence_question": [
-        "answerer.limit=1", "answerer.examples=1", "answerer.max_tokens=16",
-    ],
-    "answerer=multi_hop": ["answerer.rounds=1"],
-}  # fmt: skip
+    "answerer=joint": ["answerer.n=1", "answerer.sources=2", "answerer.max_tokens=700"],
+    "answerer=evidence_question": ["answerer.limit=2", "answerer.examples=1"],
+    "answerer=best_pairs": ["answerer.question.limit=2", "answerer.question.examples=1"],
+    "answerer=rewritten": ["answerer.question.limit=2", "answerer.question.examples=1"],
+    "answerer=multi_hop": ["answerer.hops.rounds=2"],
+    "answerer=graph_of_thoughts": ["answerer.rounds=2"],
+    "verdict=calibrated": ["verdict@verdict.verdict=majority"],
+    "verdict=stacked": ["verdict@verdict.members.first=majority"],
+}
 
 
+@pytest.mark.serverless
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_choice_runs(
-    experiment: Callable[..., Ran], choice: str, cross_encoder: Path
-) -> None:
+def test_every_choice_runs(tmp_path: Path, choice: str, cross_encoder: Path) -> None:
     chosen = [w for w in FASTEST if w.split("=")[0] != choice.split("=")[0]]
     chosen += LITTLE.get(choice, [])
     if choice == "reranker=cross_encoder":  # none comes with the install
         chosen.append(f"reranker.model={cross_encoder}")
     if choice == "questioner=none":
         chosen.append("query=claim")
-    ran = experiment(*chosen, choice, "limit=2")
-    assert ran.record.status == "finished"
-    assert ran.record.counts["failed"] == 0
+    cases = through(in_little(compose(*chosen, choice, "limit=2")), tmp_path)
+    assert [case.claim.id for case in cases] == ["0", "1"]
+    assert all(case.verdict for case in cases) == (choice != "verdict=none")
 
 
-# One claim, and a training of one update.
-SYSTEMS = {
-    "ctu_aic_2025": ["answerer.n=1", "answerer.sources=2", "answerer.max_tokens=250"],
-    "hero_2024": [
-        "query.n=1", "query.max_tokens=8", "answerer.limit=1",
-        "trainer.limit=12", "trainer.updates=1",
-    ],
-    "papelo_2024": ["answerer.rounds=1"],
-}  # fmt: skip
+SYSTEMS = sorted(path.stem for path in (ROOT / "conf" / "system").glob("*.yaml"))
 
 
-def test_every_system_is_tested() -> None:
-    folder = ROOT / "conf" / "system"
-    assert {path.stem for path in folder.glob("*.yaml")} == set(SYSTEMS)
-    models = {path.stem for path in (folder / "models").glob("*.yaml")}
+@pytest.mark.serverless
+def test_every_system_has_its_models() -> None:
+    models = {path.stem for path in (ROOT / "conf" / "system" / "models").glob("*.yaml")}
     assert models == {f"{name}_{which}" for name in SYSTEMS for which in ("paper", "tiny")}
 
 
+@pytest.mark.serverless
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_system_runs(experiment: Callable[..., Ran], system: str) -> None:
-    ran = experiment(f"system={system}", *SYSTEMS[system], "limit=1")
-    assert ran.record.status == "finished"
+def test_every_system_runs(tmp_path: Path, system: str) -> None:
+    """One claim, a training of one update, and a model that is quick."""
+    config = compose(f"system={system}", "limit=1", "trainer.limit=12", "trainer.updates=1")
+    if config.answerer.get("_target_", "").endswith("JointReasoning"):
+        config.answerer.update({"n": 1, "max_tokens": 700})
+    [case] = through(in_little(config), tmp_path)
+    assert case.verdict
+    assert case.verdict.label in AVERITEC_LABELS
+    compose(f"system={system}", "models=paper")
+
+
+def test_a_system_with_its_model(experiment: Callable[..., Ran]) -> None:
+    """The system of most calls, by SmolLM2; its trace can be read."""
+    ran = experiment(
+        "system=papelo_2024", "answerer.hops.rounds=1", "answerer.repeat.to=2",
+        "answerer.paraphrases.steps.paraphrase.limit=1", "verdict.attempts=1", "limit=1",
+    )  # fmt: skip
     assert ran.record.counts["failed"] == 0
     [said] = [p for _, p in read_lines(ran.folder / "predictions.jsonl", dict)]
-    assert said["label"]
-    compose(f"system={system}", "models=paper")
+    assert said["label"] in ("Supported", "Refuted")
+    assert len(said["evidence"]) == 2
+    text = (ran.folder / "traces.md").read_text(encoding="utf-8")
+    assert f"## 0: {said['claim'][:40]}" in text
+    assert "1. round 1, question: " in text
+    assert f"Verdict: **{said['label']}**" in text
 
 
 def test_filters_can_be_joined(experiment: Callable[..., Ran]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from components.assets import SMOLLM2
 from components.cache import Cache
 from components.engines.base import Engine, Reply, Request
 from components.engines.transformers import TransformersEngine
@@ -28,6 +29,7 @@ from components.records import (
     Question,
 )
 from components.step import Context
+from tests.little import models
 
 REFUTED = "Refuted"
 TRAIN = [
@@ -104,7 +106,7 @@ def test_a_reply_becomes_evidence_and_verdict(tmp_path: Path) -> None:
     assert "[2] https://1.example\\nBefore. Text 1." in text
     assert "Answer (Extractive): It opened in May.\\nVerdict: Refuted" in text
     schema = json.dumps(request.json_schema)
-    assert '"maximum": 10' in schema
+    assert '"maximum": 2' in schema  # sources
     assert '"maxItems": 10' in schema
 
 
@@ -144,12 +146,12 @@ def test_sources_too_long_are_all_cut_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (home() / "models" / "SmolLM2-135M-Instruct").is_dir(), reason="no model laid out"
-)
-def test_smollm2_gives_what_is_asked_for(tmp_path: Path) -> None:
-    engine = TransformersEngine(model=Path("SmolLM2-135M-Instruct"))
-    step = JointReasoning(engine=engine, n=1, max_tokens=250, examples=1, attempts=1)
+@pytest.mark.serverless
+@pytest.mark.skipif(not (home() / "models" / SMOLLM2).is_dir(), reason="no model laid out")
+def test_any_model_gives_what_is_asked_for(tmp_path: Path) -> None:
+    """One of random weights, too: the schema holds it to that."""
+    engine = TransformersEngine(model=models()[SMOLLM2])
+    step = JointReasoning(engine=engine, n=1, max_tokens=500, examples=1, attempts=1)
     [done] = step.run([case()], Context(Cache(tmp_path), TRAIN))
     assert done.failed is None
     assert done.evidence[0].url in ("https://0.example", "https://1.example")

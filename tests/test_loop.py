@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from components.cache import Cache
@@ -16,9 +17,11 @@ from components.pipeline import CaseRef, load, run_step, store
 from components.reason.llm_answers import UNANSWERED, LlmAnswers
 from components.reason.llm_verdict import LlmVerdict
 from components.reason.loop import Loop
-from components.reason.next_question import NextQuestion
+from components.reason.next_question import DistinctQuestions, NextQuestion, Paraphrases
+from components.reason.questions import BY_RULES
 from components.records import Case, Claim, Evidence, Hit, Passage, Query
 from components.retrieve.bm25 import Bm25s
+from components.retrieve.encoder import Encoder
 from components.retrieve.query import ClaimQuestion
 from components.step import Context
 
@@ -84,11 +87,24 @@ def test_rounds_until_each_claim_is_settled(tmp_path: Path, monkeypatch: Any) ->
     monkeypatch.setattr(Talks, "says", staticmethod(says))
     cache = Cache(tmp_path)
     step = loop()
-    assert step.reads == ("evidence", "remarks", "claim", "passages")
-    assert set(step.writes) == {"questions", "queries", "hits", "evidence", "verdict", "remarks"}
+    assert set(step.reads) == {*step.writes, "claim", "passages"}
+    assert set(step.writes) == {
+        "questions", "queries", "hits", "evidence", "verdict", "remarks", "rounds",
+    }  # fmt: skip
     ctx = Context(cache)
     done = run_step(step, "loop", begun(cache), ctx)
-    a, b, c = (load(ref, ("evidence", "verdict", "remarks"), cache) for ref in done)
+    a, b, c = (load(ref, ("evidence", "verdict", "remarks", "rounds"), cache) for ref in done)
+    assert a.rounds == [
+        "round 1, question: Is the bridge old?",
+        "round 1, search: 2 passages, the first of d",
+        "round 1, answer: Is the bridge old? – The bridge is old.",
+        "round 1, verdict: Not Enough Evidence – Not Enough Evidence",
+        "round 2, question: Is the bridge closed?",
+        "round 2, search: 2 passages, the first of d",
+        "round 2, answer: Is the bridge closed? – The bridge was closed in May.",
+        "round 2, verdict: Refuted – Refuted",
+    ]
+    assert c.rounds[-1] == "round 2, question: nothing"
     assert [e.question for e in a.evidence] == list(QUESTIONS[:2])  # it grew
     assert [e.answer for e in a.evidence] == list(TEXTS[:2])
     assert a.verdict
@@ -115,12 +131,91 @@ def test_rounds_until_each_claim_is_settled(tmp_path: Path, monkeypatch: Any) ->
 def test_a_claim_that_can_never_be_asked_about_fails_alone(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    quiet = staticmethod(lambda text: "" if "claim B" in text and "next" in text else says(text))
-    monkeypatch.setattr(Talks, "says", quiet)
+    def quiet(text: str) -> str:
+        return "No." if "claim B" in text and "next" in text else says(text)
+
+    monkeypatch.setattr(Talks, "says", staticmethod(quiet))
     cache = Cache(tmp_path)
-    a, b, _ = run_step(loop(), "loop", begun(cache), Context(cache))
+    step = loop()
+    a, b, _ = run_step(step, "loop", begun(cache), Context(cache))
+    assert (a.error, b.error) == (None, None)
+    done = load(b, ("evidence", "remarks"), cache)  # its first question is by rules
+    assert [pair.question for pair in done.evidence] == ["Is it true that claim B?"]
+    assert done.remarks == [BY_RULES, "settled in round 2 of 3"]
+    step.steps["question"].on_empty = "end"  # type: ignore[attr-defined]
+    a, b, _ = run_step(step, "loop", begun(cache), Context(cache))
     assert a.error is None
-    assert "the loop ended before it had queries" in str(b.error)
+    assert "the loop ended before it had evidence, verdict" in str(b.error)
+
+
+def test_a_claim_keeps_its_first_question(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Talks, "says", staticmethod(lambda text: "So: When?\nAnd where?"))
+    step = NextQuestion(engine=Talks(), n=2)
+    known = [Evidence(question="When?", answer="In May.")]
+    cases = [
+        Case(claim=Claim(id=name, text="A."), questions=["Who?"], evidence=pairs)
+        for name, pairs in (("1", []), ("2", known))
+    ]
+    first, later = step.run(cases, Context(Cache(tmp_path)))
+    assert first.questions == ["Who?"]
+    assert later.questions == ["So: When?", "And where?"]
+
+
+def test_a_loop_without_a_question_changes_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    """The paraphrases behind the hops of Papelo, where there is enough evidence already."""
+    monkeypatch.setattr(Talks, "says", staticmethod(says))
+    cache = Cache(tmp_path)
+    steps = {
+        "ask": Paraphrases(engine=Talks(), limit=1),
+        "query": ClaimQuestion(),
+        "search": Bm25s(),
+        "answer": LlmAnswers(engine=Talks()),
+    }
+    hops = run_step(loop(), "hops", begun(cache), Context(cache))
+    more = Loop(steps=steps, until=[], rounds=1)
+    for before, after in zip(hops, run_step(more, "more", hops, Context(cache)), strict=True):
+        assert after.error is None
+        kept = {f: before.fields[f] for f in ("evidence", "hits", "queries", "verdict", "remarks")}
+        assert kept.items() <= after.fields.items()
+        assert load(after, ("rounds",), cache).rounds[-1] == "round 1, ask: nothing"
+
+
+def test_paraphrases_stand_behind_a_loop(tmp_path: Path, monkeypatch: Any) -> None:
+    """Only what has no answer yet is asked, and no more than the limit leaves room for."""
+    reply = "1. At what time?\n2. when?\n3. In which month?\n4. On what day?"
+    monkeypatch.setattr(Talks, "says", staticmethod(lambda text: reply))
+    known = [Evidence(question="When?", answer="In May."), Evidence(question="Who?", answer="She.")]
+    case = Case(claim=Claim(id="1", text="A."), questions=["Who?"], evidence=known)
+    full = Case(claim=Claim(id="2", text="B."), evidence=known * 2)
+    none = Case(claim=Claim(id="3", text="C."), questions=["Is it?"])
+    step = Paraphrases(engine=Talks(), limit=4)
+    done = step.run([case, full, none], Context(Cache(tmp_path)))
+    assert done[0].questions == ["At what time?", "In which month?"]
+    assert done[1].questions == []
+    assert done[2].questions == ["Is it?", "At what time?", "when?", "In which month?"]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Words(Encoder):
+    """A vector counts words."""
+
+    def __post_init__(self) -> None:
+        pass
+
+    def encode(self, texts: list[str], ctx: Context, progress: str | None = None) -> Any:
+        words = ("old", "bridge", "ferry", "today", "closed", "road", "now")
+        return np.array([[text.split().count(word) for word in words] for text in texts], float)
+
+
+def test_questions_that_say_the_same_are_pruned(tmp_path: Path) -> None:
+    step = DistinctQuestions(encoder=Words(model=Path()), cosine=0.6)
+    case = Case(
+        claim=Claim(id="1", text="A."),
+        questions=["old bridge", "ferry today", "ferry today ?", "closed road"],
+        evidence=[Evidence(question="bridge old now", answer="Yes.")],
+    )
+    [done] = step.run([case], Context(Cache(tmp_path)))
+    assert done.questions == ["ferry today", "closed road"]
 
 
 def test_settings_of_a_loop() -> None:
@@ -158,5 +253,6 @@ def test_no_answer_is_dropped_or_kept(tmp_path: Path, monkeypatch: Any) -> None:
     done = answered(tmp_path, monkeypatch, reply)
     assert (done.evidence, done.remarks) == ([], [UNANSWERED])
     done = answered(tmp_path / "keep", monkeypatch, reply, unanswered="keep")
-    assert done.evidence == [Evidence(question="Is it?", answer="No answer could be found.")]
+    kept = [(pair.question, pair.answer) for pair in done.evidence]
+    assert kept == [(question, "No answer could be found.") for question in ("Is it?", "No hit?")]
     assert done.remarks == []

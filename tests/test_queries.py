@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.assets import SMOLLM2
 from components.cache import Cache
 from components.engines.transformers import TransformersEngine
 from components.errors import ClaimflowError
@@ -33,6 +34,7 @@ from components.reason.queries import (
 )
 from components.records import Case, Claim, Query
 from components.step import Context, identity
+from tests.little import models
 from tests.test_questions import Scripted
 
 TEXT = "The 2012 film Savages was directed by Oliver Stone in Los Angeles."
@@ -210,7 +212,6 @@ def test_bad_parameters(more: dict[str, Any], message: str) -> None:
         PosFilter(tags=[])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
     [Hyde(engine=Scripted(says=[]), prompt=Path("hyde.txt"), n=2, max_tokens=16),
@@ -218,7 +219,7 @@ def test_bad_parameters(more: dict[str, Any], message: str) -> None:
     ids=["hyde", "rag_fusion"],
 )  # fmt: skip
 def test_a_real_model(step: WrittenQueries, tmp_path: Path) -> None:
-    step.engine = TransformersEngine(model=Path("SmolLM2-135M-Instruct"))
+    step.engine = TransformersEngine(model=models()[SMOLLM2])
     first = asked(step, Context(Cache(tmp_path / "1"), seed=13)).queries
     assert len(first) > 1
     assert all(any(char.isalpha() for char in query.text) for query in first)

@@ -7,8 +7,9 @@ import itertools
 import re
 from typing import ClassVar
 
+from components.datasets.submission import NO_ANSWER
 from components.errors import ClaimflowError
-from components.records import Case, Evidence, Hit
+from components.records import Case, Evidence, Hit, Passage
 from components.retrieve.search import per_query
 from components.step import Context, Step
 
@@ -91,6 +92,61 @@ class PassageAnswers(Step):
         if self.copy_ratio is None:
             return False
         return claim in text and len(claim) > self.copy_ratio * len(text)
+
+
+@dataclasses.dataclass(kw_only=True)
+class ConcatenatedAnswers(Step):
+    """The best `k` passages for a question, one behind the other, are its answer (SANCTUARY and
+    FATHOM, AVeriTeC 2025: 8).
+
+    limit: pairs a claim. unanswered: a question without passages is "drop"ped, or kept with the
+    answer "No answer could be found." ("keep"). The pair's URL is that of its best passage.
+    """
+
+    reads: ClassVar = ("queries", "hits", "passages")
+    writes: ClassVar = ("evidence",)
+    k: int = 8
+    limit: int = 10
+    unanswered: str = "keep"
+
+    def __post_init__(self) -> None:
+        if min(self.k, self.limit) < 1:
+            raise ClaimflowError("answerer.k and answerer.limit are 1 or more.")
+        if self.unanswered not in ("drop", "keep"):
+            raise ClaimflowError(f"answerer.unanswered is {self.unanswered}: choose drop or keep.")
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for case in cases:
+            case.evidence = []
+            for question, passages in passages_of(case, self.k).items():
+                if len(case.evidence) == self.limit:
+                    break
+                if passages:
+                    case.evidence.append(
+                        Evidence(
+                            question=question,
+                            answer=" ".join(passage.text for passage in passages),
+                            url=passages[0].url,
+                            passages=[passage.id for passage in passages],
+                        )
+                    )
+                elif self.unanswered == "keep":
+                    case.evidence.append(Evidence(question=question, answer=NO_ANSWER))
+        return cases
+
+
+def passages_of(case: Case, k: int) -> dict[str, list[Passage]]:
+    """The best `k` passages for each question, each once; a claim's own query asks nothing."""
+    by_id = {passage.id: passage for passage in case.passages}
+    hits = per_query(case.hits)
+    found: dict[str, dict[str, Passage]] = {}
+    for number, query in enumerate(case.queries):
+        if query.question:
+            passages = found.setdefault(query.question, {})
+            for hit in hits.get(number, []):
+                if len(passages) < k:
+                    passages.setdefault(hit.passage, by_id[hit.passage])
+    return {question: list(passages.values()) for question, passages in found.items()}
 
 
 def plain(text: str) -> str:

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 
 from components.cache import key_of
 from components.datasets.base import normalised
-from components.engines.base import Engine, Request
+from components.engines.base import Request
 from components.errors import ClaimflowError
 from components.reason.joint import best_first
-from components.reason.prompt import filled, prompt_file
+from components.reason.prompted import Prompted
 from components.records import Case, Claim, Evidence
 from components.retrieve.bm25 import Bm25s
-from components.step import Context, Step
+from components.step import Context
 
 NO_QUESTION = "passages left out, as the model's reply had no question"
 
@@ -28,7 +28,7 @@ class Example(NamedTuple):
 
 
 @dataclasses.dataclass(kw_only=True)
-class EvidenceQuestions(Step):
+class EvidenceQuestions(Prompted):
     """Passages as answers, each with a question that a language model asks for it.
 
     The AVeriTeC baseline (Schlichtkrull et al. 2023, section 5), HerO and UHH (AVeriTeC 2024,
@@ -36,30 +36,21 @@ class EvidenceQuestions(Step):
     passage by BM25. The question is the reply up to its first question mark, 250 characters at
     most; a passage whose reply has none is left out, with a remark. The reply is greedy.
 
-    limit: passages a claim, best first. prompt: a file with {claim}, {evidence} and, if wanted,
-    {examples}. examples: gold pairs in the prompt. characters: of a passage or an example's
-    answer in it. max_tokens: of a reply.
+    prompt: with {evidence} and, if wanted, {examples}. limit: passages a claim, best first.
+    examples: gold pairs in the prompt. characters: of a passage or an example's answer in it.
     """
 
     reads: ClassVar = ("claim", "hits", "passages", "remarks")
     writes: ClassVar = ("evidence", "remarks")
     needs_train: ClassVar = True
 
-    engine: Engine
+    least: ClassVar = {"limit": 1, "examples": 0, "characters": 1}
+
     prompt: Path = Path("evidence_question.txt")
+    chat: bool = False
     limit: int = 10
     examples: int = 10
     characters: int = 1500
-    max_tokens: int = 64
-
-    def __post_init__(self) -> None:
-        self.outside = self.engine.outside  # type: ignore[misc]
-        self.prompt = prompt_file(self.prompt)
-        for name, least in (("limit", 1), ("examples", 0), ("characters", 1), ("max_tokens", 1)):
-            if getattr(self, name) < least:
-                raise ClaimflowError(
-                    f"answerer.{name} is {getattr(self, name)}: give {least} or more."
-                )
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         found = [(case, p) for case in cases for p in best_first(case)[: self.limit]]
@@ -89,17 +80,13 @@ class EvidenceQuestions(Step):
         def short(text: str) -> str:
             return " ".join(text.split())[: self.characters]
 
-        prompt = filled(
-            self.prompt,
-            claim=claim.text.strip(),
-            evidence=short(evidence),
-            examples="\n\n".join(
-                f"Claim: {one.claim.text.strip()}\nEvidence: {short(one.answer)}\n"
-                f"Question: {short(one.question)}"
-                for one in examples
-            ),
+        shown = "\n\n".join(
+            f"Claim: {one.claim.text.strip()}\nEvidence: {short(one.answer)}\n"
+            f"Question: {short(one.question)}"
+            for one in examples
         )
-        return Request(prompt=prompt, max_tokens=self.max_tokens, stop=["\n", "?"])
+        values = {"evidence": short(evidence), "examples": shown}
+        return self.ask(claim, values, stop=["\n", "?"])
 
     def _near(self, asked: list[tuple[Claim, str]], ctx: Context) -> list[list[Example]]:
         """For each passage the gold pairs with the nearest answers, nearest last; none of the

@@ -11,16 +11,16 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from components.datasets.submission import NO_ANSWER
-from components.engines.base import Engine, Message, Request
-from components.engines.structured import structured
+from components.engines.base import Request
+from components.engines.structured import Structured, structured
 from components.errors import ClaimflowError
 from components.reason.examples import examples
 from components.reason.fit import CUT, fitted
-from components.reason.prompt import filled, prompt_file
+from components.reason.prompted import Prompted
 from components.reason.verdict import verdict
 from components.records import AVERITEC_LABELS, Case, Claim, Evidence, Passage, Record
 from components.retrieve.search import per_query
-from components.step import Context, Step
+from components.step import Context
 
 BAD_SOURCE = "answers that cite no source there is"
 Rating = Annotated[int, msgspec.Meta(ge=1, le=5)]
@@ -60,7 +60,7 @@ def asked_for(n: int, sources: int) -> type:
 
 
 @dataclasses.dataclass(kw_only=True)
-class JointReasoning(Step):
+class JointReasoning(Prompted):
     """One call gives questions, answers with their sources, and a rating of each verdict.
 
     CTU AIC (AVeriTeC 2024, table 1; 2025): the best `sources` passages are shown with their
@@ -68,19 +68,19 @@ class JointReasoning(Step):
     the source of each, and for every label how strongly it holds from 1 to 5. Ratings become
     probabilities by the softmax of (rating − 3); `ties` is the order in which equal ones win.
 
-    prompt: a file with {claim}, {sources} and, if wanted, {examples}, {n}, {speaker} and {date}.
-    n: pairs at most. examples: training claims in the prompt. max_tokens: of a reply. attempts: a
-    reply that does not fit is asked for again with the reason; after the last the claim fails,
-    and no label stands in for it. An answer whose source does not exist is replaced by "No answer
-    could be found.", as theirs is, with a remark. Sources too long for the model's context are all
-    cut to the same length, with a remark.
+    prompt: with {sources} and, if wanted, {examples} and {n}. n: pairs at most. examples: training
+    claims in the prompt. attempts: a reply that does not fit is asked for again with the reason;
+    after the last the claim fails, and no label stands in for it. An answer whose source does not
+    exist is replaced by "No answer could be found.", as theirs is, with a remark. Sources too long
+    for the model's context are all cut to the same length, with a remark.
     """
 
     reads: ClassVar = ("claim", "hits", "passages", "remarks")
     writes: ClassVar = ("evidence", "verdict", "remarks")
     needs_train: ClassVar = True
 
-    engine: Engine
+    least: ClassVar = {"n": 1, "sources": 1, "examples": 0, "attempts": 1}
+
     prompt: Path = Path("joint.txt")
     n: int = 10
     sources: int = 10
@@ -90,11 +90,7 @@ class JointReasoning(Step):
     ties: list[str] = dataclasses.field(default_factory=lambda: list(AVERITEC_LABELS))
 
     def __post_init__(self) -> None:
-        self.outside = self.engine.outside  # type: ignore[misc]
-        self.prompt = prompt_file(self.prompt)
-        for name in ("n", "sources", "max_tokens", "attempts"):
-            if getattr(self, name) < 1:
-                raise ClaimflowError(f"answerer.{name} is {getattr(self, name)}: give 1 or more.")
+        super().__post_init__()
         if sorted(self.ties) != sorted(AVERITEC_LABELS):
             raise ClaimflowError(
                 f"answerer.ties is {self.ties}: name each of {', '.join(AVERITEC_LABELS)} once."
@@ -113,9 +109,8 @@ class JointReasoning(Step):
             )
             requests.append(request)
             case.remarks = [*case.remarks, CUT] if cut else list(case.remarks)
-        limits = asked_for(self.n, self.sources)
-        said = structured(self.engine, requests, Reasoned, ctx, self.attempts, limits)
-        for case, passages, reply in zip(cases, shown, said, strict=True):
+        replies = self._replies(requests, [len(passages) for passages in shown], ctx)
+        for case, passages, reply in zip(cases, shown, replies, strict=True):
             if reply.value is None:
                 case.failed = reply.failed
                 continue
@@ -125,23 +120,29 @@ class JointReasoning(Step):
             case.verdict = verdict(likert(reply.value.ratings), ties=self.ties)
         return cases
 
+    def _replies(
+        self, requests: list[Request], sources: list[int], ctx: Context
+    ) -> list[Structured[Reasoned]]:
+        """The replies; each is held to the sources that were shown for it."""
+        found: dict[int, Structured[Reasoned]] = {}
+        for count in sorted(set(sources)):
+            alike = [i for i, shown in enumerate(sources) if shown == count]
+            limits = asked_for(self.n, max(count, 1))
+            asked = [requests[i] for i in alike]
+            said = structured(self.engine, asked, Reasoned, ctx, self.attempts, limits)
+            found |= zip(alike, said, strict=True)
+        return [found[i] for i in range(len(requests))]
+
     def request(
         self, claim: Claim, passages: list[Passage], near: list[Claim], size: int | None
     ) -> Request:
         """What the model is asked, each source cut to `size` characters."""
-        text = filled(
-            self.prompt,
-            claim=claim.text.strip(),
-            speaker=claim.speaker or "unknown",
-            date=str(claim.date or "unknown"),
-            n=str(self.n),
-            sources="\n\n".join(
-                f"[{i}] {passage.url or passage.doc}\n{text_of(passage)[:size]}"
-                for i, passage in enumerate(passages, 1)
-            ),
-            examples="\n\n".join(_example(one) for one in near),
+        sources = "\n\n".join(
+            f"[{i}] {passage.url or passage.doc}\n{text_of(passage)[:size]}"
+            for i, passage in enumerate(passages, 1)
         )
-        return Request(prompt=[Message(role="user", content=text)], max_tokens=self.max_tokens)
+        examples = "\n\n".join(_example(one) for one in near)
+        return self.ask(claim, {"n": str(self.n), "sources": sources, "examples": examples})
 
 
 def likert(ratings: Ratings) -> dict[str, float]:

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from components.errors import ClaimflowError
-from components.reason.queries import distinct
-from components.reason.questions import names
+from components.reason.questions import names, unique
 from components.records import Case, Claim, Query
 from components.step import Context, Step
 
@@ -41,7 +40,7 @@ class RuleQueries(Step):
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for case in cases:
-            found = distinct(phrase for phrase in self.phrases(case.claim) if phrase)
+            found = unique(phrase for phrase in self.phrases(case.claim) if phrase)
             texts = [" ".join(found)] if self.joined and found else found
             case.queries = [Query(text=case.claim.text)] if self.with_claim or not texts else []
             case.queries += [Query(text=text, kind=self.kind) for text in texts]

@@ -10,20 +10,20 @@ from typing import ClassVar
 import msgspec
 
 from components.datasets.submission import NO_ANSWER
-from components.engines.base import Engine, Message, Request
+from components.engines.base import Request
 from components.errors import ClaimflowError, nearest
 from components.labels import parse_label
 from components.reason.examples import examples
 from components.reason.fit import CUT, fitted
-from components.reason.prompt import filled, prompt_file
+from components.reason.prompted import Prompted
 from components.records import AVERITEC_LABELS, Case, Claim, Verdict
-from components.step import Context, Step
+from components.step import Context
 
 FALLBACK = "{label}, as no reply of the model gave a label"
 
 
 @dataclasses.dataclass(kw_only=True)
-class LlmVerdict(Step):
+class LlmVerdict(Prompted):
     """A language model is shown claim and evidence, and asked for one of `labels`.
 
     The verdict of most systems of AVeriTeC 2024 and 2025: zero-shot or few-shot (examples above
@@ -31,11 +31,11 @@ class LlmVerdict(Step):
     at once or step by step (prompt=verdict_steps.txt). The label is read by
     `components.labels.parse_label`, never found inside prose. The reply is the justification.
 
-    prompt: a file with {claim}, {evidence} and, if wanted, {labels}, {examples}, {speaker} and
-    {date}. examples: training claims with their gold evidence, nearest by BM25. max_tokens: of a
-    reply. attempts: a reply without a label is asked for again at temperature .7 with another
-    seed. fallback: the label after the last attempt, with a remark that is counted; None: the
-    claim fails. Evidence too long for the model's context is cut, every answer to the same length.
+    prompt: with {evidence} and, if wanted, {labels} and {examples}. examples: training claims with
+    their gold evidence, nearest by BM25. attempts: a reply without a label is asked for again at
+    temperature .7 with another seed. fallback: the label after the last attempt, with a remark
+    that is counted; None: the claim fails. Evidence too long for the model's context is cut, every
+    answer to the same length.
     """
 
     reads: ClassVar = ("claim", "evidence", "remarks")
@@ -43,7 +43,9 @@ class LlmVerdict(Step):
     needs_train: ClassVar = True
     seeded: ClassVar = True
 
-    engine: Engine
+    slot: ClassVar = "verdict"
+    least: ClassVar = {"attempts": 1, "examples": 0}
+
     prompt: Path = Path("verdict_label.txt")
     labels: list[str] = dataclasses.field(default_factory=lambda: list(AVERITEC_LABELS))
     examples: int = 0
@@ -52,8 +54,7 @@ class LlmVerdict(Step):
     fallback: str | None = None
 
     def __post_init__(self) -> None:
-        self.outside = self.engine.outside  # type: ignore[misc]
-        self.prompt = prompt_file(self.prompt)
+        super().__post_init__()
         for label in [*self.labels, *([self.fallback] if self.fallback else [])]:
             if label not in AVERITEC_LABELS:
                 raise ClaimflowError(
@@ -62,10 +63,6 @@ class LlmVerdict(Step):
                 )
         if len(set(self.labels)) < max(2, len(self.labels)):
             raise ClaimflowError("verdict.labels must name two labels or more, each once.")
-        if min(self.attempts, self.max_tokens) < 1 or self.examples < 0:
-            raise ClaimflowError(
-                "verdict.attempts and max_tokens are 1 or more, examples 0 or more."
-            )
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         near = examples([case.claim for case in cases], self.examples, ctx, labels=self.labels)
@@ -102,25 +99,19 @@ class LlmVerdict(Step):
         self, claim: Claim, pairs: list[tuple[str, str]], near: list[Claim], size: int | None
     ) -> Request:
         """What the model is asked, each answer cut to `size` characters."""
-        text = filled(
-            self.prompt,
-            claim=claim.text.strip(),
-            speaker=claim.speaker or "unknown",
-            date=str(claim.date or "unknown"),
-            labels=", ".join(self.labels),
-            evidence=_shown((question, answer[:size]) for question, answer in pairs),
-            examples="\n\n".join(
-                f"Claim: {one.text.strip()}\n"
-                + _shown(
-                    (question.question, answer.answer)
-                    for question in one.questions
-                    for answer in question.answers
-                )
-                + f"\nVerdict: {one.label}"
-                for one in near
-            ),
+        examples = "\n\n".join(
+            f"Claim: {one.text.strip()}\n"
+            + _shown(
+                (question.question, answer.answer)
+                for question in one.questions
+                for answer in question.answers
+            )
+            + f"\nVerdict: {one.label}"
+            for one in near
         )
-        return Request(prompt=[Message(role="user", content=text)], max_tokens=self.max_tokens)
+        evidence = _shown((question, answer[:size]) for question, answer in pairs)
+        labels = ", ".join(self.labels)
+        return self.ask(claim, {"labels": labels, "evidence": evidence, "examples": examples})
 
     def _unread(self, case: Case) -> None:
         if self.fallback is None:

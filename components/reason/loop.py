@@ -8,12 +8,15 @@ import msgspec
 
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, load, run_step
+from components.reason.nested import Nested, spent
 from components.records import AVERITEC_LABELS, Case, Evidence, encode
-from components.step import Context, Step, TrainedStep
+from components.step import Context, Step
+
+NEEDED = ("evidence", "verdict")  # of a claim that was never asked about there are no queries
 
 
 @dataclasses.dataclass(kw_only=True)
-class Loop(Step):
+class Loop(Nested):
     """Runs `steps` in order, round after round, on the claims that are not settled.
 
     A claim is settled when a step gives it a verdict with a label in `until`, when a step that
@@ -23,14 +26,20 @@ class Loop(Step):
     Not Enough Evidence that of FZIGOT (2025).
 
     Each round of each step is in the cache by itself, as the steps of a pipeline are. A remark
-    says in which round each claim was settled, or that none did.
+    says in which round each claim was settled, or that none did, where `until` names a label;
+    `rounds` says what each round asked, found and thought. A claim that has evidence from before
+    the loop and no question in it goes on as it came.
     """
 
     steps: dict[str, Step]
     until: list[str]
     rounds: int = 5
 
+    def inner(self) -> dict[str, Step]:
+        return self.steps
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rounds < 1:
             raise ClaimflowError(f"A loop needs rounds of 1 or more, not {self.rounds}.")
         if not self.steps:
@@ -39,26 +48,17 @@ class Loop(Step):
             raise ClaimflowError(
                 f"until: unknown label '{min(unknown)}'. Labels: {', '.join(AVERITEC_LABELS)}"
             )
-        inner = self.steps.values()
-        trained = any(isinstance(step, TrainedStep) for step in inner)
-        self.needs_train = trained or any(step.needs_train for step in inner)  # type: ignore[misc]
-        self.seeded = trained or any(step.seeded for step in inner)  # type: ignore[misc]
-        self.outside = any(step.outside for step in inner)  # type: ignore[misc]
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What a first round reads that it has not written, and what grows."""
-        written: set[str] = set()
-        read: dict[str, None] = dict.fromkeys(("evidence", "remarks"))
-        for step in self.steps.values():
-            read |= dict.fromkeys(field for field in step.reads if field not in written)
-            written |= set(step.writes)
-        return tuple(read)
+        """What its steps read, and what they write, which stays where they have no question."""
+        read = dict.fromkeys(field for step in self.steps.values() for field in step.reads)
+        return tuple(read | dict.fromkeys((*self.writes, "evidence")))
 
     @property
     def writes(self) -> tuple[str, ...]:  # type: ignore[override]
         fields = dict.fromkeys(field for step in self.steps.values() for field in step.writes)
-        return tuple(fields | {"remarks": None})
+        return tuple(fields | {"remarks": None, "rounds": None})
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         refs = {
@@ -69,6 +69,7 @@ class Loop(Step):
             for case in cases
         }
         settled: dict[str, str] = {}
+        told: dict[str, list[str]] = {case.claim.id: list(case.rounds) for case in cases}
         for number in range(1, self.rounds + 1):
             for name, step in self.steps.items():
                 open_ = [ref for ref in refs.values() if ref.id not in settled and not ref.error]
@@ -80,13 +81,14 @@ class Loop(Step):
                     if not after.error and self._settles(step, after, ctx):
                         settled[after.id] = f"settled in round {number} of {self.rounds}"
                     refs[after.id] = self._grown(step, before, after, ctx)
+                    told[after.id] += [
+                        f"round {number}, {name}: {line}" for line in self._told(step, after, ctx)
+                    ]
         for case in cases:
             ref = refs[case.claim.id]
-            for cost in ref.trace:
-                if cost.cached:  # by a run that was killed: it cost what it cost
-                    ctx.tokens["prompt"] += round(cost.prompt_tokens)
-                    ctx.tokens["completion"] += round(cost.completion_tokens)
+            spent(ref, ctx)
             self._finish(case, ref, settled.get(case.claim.id), ctx)
+            case.rounds = told[case.claim.id]
         return cases
 
     def _settles(self, step: Step, ref: CaseRef, ctx: Context) -> bool:
@@ -104,14 +106,37 @@ class Loop(Step):
         digest = ctx.cache.put(encode([*old, *new]))
         return msgspec.structs.replace(after, fields={**after.fields, "evidence": digest})
 
+    def _told(self, step: Step, after: CaseRef, ctx: Context) -> list[str]:
+        """What a step gave to a claim, in words."""
+        if after.error:
+            return [f"failed: {after.error}"]
+        case = load(after, step.writes, ctx.cache)
+        lines = [short(question) for question in case.questions]
+        lines += [f"{short(pair.question)} – {short(pair.answer)}" for pair in case.evidence]
+        if case.hits:
+            lines.append(f"{len(case.hits)} passages, the first of {case.hits[0].doc}")
+        if case.verdict:
+            reply = case.verdict.justification
+            lines.append(case.verdict.label + (f" – {short(reply)}" if reply else ""))
+        if not lines and "queries" not in step.writes:
+            lines.append("nothing")
+        return lines
+
     def _finish(self, case: Case, ref: CaseRef, settled: str | None, ctx: Context) -> None:
         if ref.error:
             case.failed = ref.error
             return
         done = load(ref, self.writes, ctx.cache)
-        if missing := [f for f in self.writes if f not in ref.fields and f != "remarks"]:
+        if missing := [f for f in self.writes if f in NEEDED and f not in ref.fields]:
             case.failed = f"the loop ended before it had {', '.join(missing)}"
             return
         for field in self.writes:
             setattr(case, field, getattr(done, field))
-        case.remarks = [*done.remarks, settled or f"not settled in {self.rounds} rounds"]
+        if self.until:
+            case.remarks = [*done.remarks, settled or f"not settled in {self.rounds} rounds"]
+
+
+def short(text: str) -> str:
+    """A text on one line, 160 characters of it at most."""
+    line = " ".join(text.split())
+    return line if len(line) <= 160 else f"{line[:159]}…"

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
-from pathlib import Path
 from typing import ClassVar
 
-from components.engines.base import Engine, Reply, Request
+from components.engines.base import Reply, Request
 from components.errors import ClaimflowError
-from components.reason.prompt import filled, prompt_file
-from components.reason.questions import MARKER
+from components.reason.prompted import Prompted
+from components.reason.questions import lines, unique
 from components.records import Case, Query
-from components.step import Context, Step
+from components.step import Context
 
 
 @dataclasses.dataclass(kw_only=True)
-class WrittenQueries(Step):
+class WrittenQueries(Prompted):
     """Base of queries that a language model writes, for each claim or for each of its questions.
 
-    prompt: a file with {claim} and, if wanted, {question}, {n}, {speaker} and {date}; or the name
-    of one in components/reason/prompts. per: "claim", or "question" (a claim without questions
-    stands for one). n: of what is written, at most. max_tokens: of a reply. temperature: 0 is
-    greedy. with_original: claim or question is the first query. on_empty: what is searched where a
-    reply has nothing of use: "original" (claim or question, with a remark) or "fail" (the claim
-    fails).
+    prompt: with {question} and {n}, if wanted. per: "claim", or "question" (a claim without
+    questions stands for one). n: of what is written, at most. temperature: 0 is greedy.
+    with_original: claim or question is the first query. on_empty: what is searched where a reply
+    has nothing of use: "original" (claim or question, with a remark) or "fail" (the claim fails).
     """
 
     reads: ClassVar = ("claim", "questions", "remarks")
@@ -33,30 +29,25 @@ class WrittenQueries(Step):
     stop: ClassVar = ("\n\n", "\nClaim:")
     sampled: ClassVar = False  # is each of the `n` a reply of its own?
 
-    engine: Engine
-    prompt: Path
+    slot: ClassVar = "query"
+    least: ClassVar = {"n": 1}
+    choices: ClassVar = {"per": ("claim", "question"), "on_empty": ("original", "fail")}
+
     kind: str
+    chat: bool = False
     per: str = "claim"
     n: int = 3
-    max_tokens: int = 64
     temperature: float = 0.0
     top_p: float = 1.0
     with_original: bool = True
     on_empty: str = "original"
 
     def __post_init__(self) -> None:
-        self.outside = self.engine.outside  # type: ignore[misc]
-        self.prompt = prompt_file(self.prompt)
-        if self.n < 1:
-            raise ClaimflowError(f"query.n is {self.n}: give 1 or more, or set query=claim.")
-        if self.per not in ("claim", "question"):
-            raise ClaimflowError(f"query.per is {self.per}: choose claim or question.")
+        super().__post_init__()
         if self.per == "question" and "{question}" not in self.prompt.read_text(encoding="utf-8"):
             raise ClaimflowError(
                 f"{self.prompt} has no {{question}}: every question would get the same queries."
             )
-        if self.on_empty not in ("original", "fail"):
-            raise ClaimflowError(f"query.on_empty is {self.on_empty}: choose original or fail.")
 
     @property
     def seeded(self) -> bool:  # type: ignore[override]
@@ -90,7 +81,7 @@ class WrittenQueries(Step):
                 case.failed = f"no query in the model's reply {mine[0].text[:80]!r}"
             elif not found:
                 remark = f"searched by claim or question, as the model wrote no {self.kind}"
-                case.remarks = distinct([*case.remarks, remark])
+                case.remarks = unique([*case.remarks, remark])
             if self.with_original or not found:
                 case.queries.append(original)
             case.queries += found
@@ -102,17 +93,9 @@ class WrittenQueries(Step):
         return [Query(text=case.claim.text)]
 
     def _request(self, case: Case, original: Query, sample: int, ctx: Context) -> Request:
-        prompt = filled(
-            self.prompt,
-            claim=case.claim.text.strip(),
-            question=original.text.strip(),
-            n=str(self.n),
-            speaker=case.claim.speaker or "unknown",
-            date=str(case.claim.date or "unknown"),
-        )
-        return Request(
-            prompt=prompt,
-            max_tokens=self.max_tokens,
+        return self.ask(
+            case.claim,
+            {"question": original.text.strip(), "n": str(self.n)},
             temperature=self.temperature,
             top_p=self.top_p,
             seed=ctx.seed_for("queries", str(sample)) if self.temperature > 0 else 0,
@@ -134,7 +117,7 @@ class Hyde(WrittenQueries):
     temperature: float = 0.7
 
     def queries(self, original: Query, replies: list[Reply]) -> list[Query]:
-        texts = distinct(" ".join(reply.text.split()) for reply in replies)
+        texts = unique(" ".join(reply.text.split()) for reply in replies)
         return [
             Query(text=text, kind=self.kind, question=original.question) for text in texts if text
         ]
@@ -152,7 +135,7 @@ class Rewrites(WrittenQueries):
 
     def queries(self, original: Query, replies: list[Reply]) -> list[Query]:
         texts = [line for reply in replies for line in lines(reply.text)]
-        texts = [text for text in distinct(texts) if text.casefold() != original.text.casefold()]
+        texts = [text for text in unique(texts) if text.casefold() != original.text.casefold()]
         texts = texts[: self.n]
         if self.literal and texts:
             texts.append(f"{original.text} {self.literal}")
@@ -200,27 +183,6 @@ class SyntheticAnswers(WrittenQueries):
             for answer in answers
             if answer
         ]
-
-
-def distinct(texts: Iterable[str]) -> list[str]:
-    """The first of equal texts, in their order; case doesn't count."""
-    found: dict[str, str] = {}
-    for text in texts:
-        found.setdefault(text.casefold(), text)
-    return list(found.values())
-
-
-def lines(reply: str) -> list[str]:
-    """The lines of a reply that hold a letter, without bullets, numbers and quotes around."""
-    found = []
-    for line in reply.splitlines():
-        text = " ".join(line.split())
-        while marker := MARKER.match(text):
-            text = text[marker.end() :]
-        text = text.strip(" \"'“”*_")
-        if any(char.isalpha() for char in text):
-            found.append(text)
-    return found
 
 
 _PAIR = re.compile(

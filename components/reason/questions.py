@@ -8,73 +8,92 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from components.engines.base import Engine, Request
+from components.engines.base import Reply, Request
 from components.errors import ClaimflowError
 from components.reason.examples import examples
-from components.reason.prompt import filled, prompt_file
+from components.reason.prompted import Prompted
 from components.records import Case, Claim
 from components.step import Context, Step
 
+BY_RULES = "questions by rules, as the model's reply had none"
+
 
 @dataclasses.dataclass(kw_only=True)
-class LlmQuestions(Step):
+class LlmQuestions(Prompted):
     """Questions by a language model, shown those that annotators asked of like claims.
 
     The few-shot scheme of the AVeriTeC baseline (Schlichtkrull et al. 2023, section 5), with
-    claims as neighbours. The reply is greedy.
+    claims as neighbours; or zero-shot (examples=0), as most systems of AVeriTeC 2024 and 2025
+    ask. The replies are greedy.
 
-    prompt: a file with {claim} and, if wanted, {examples}, {n}, {speaker} and {date}; or the name
-    of one in components/reason/prompts. n: questions at most. examples: training claims in the
-    prompt. max_tokens: of a reply. on_empty: what a claim gets when the reply has no question in
-    it: "rules" (those of `RuleQuestions`, with a remark) or "fail" (the claim fails).
+    prompt: with {examples}, {n} and {style}, if wanted. n: questions of a style, at most. styles:
+    a reply is asked for each, which {style} tells of what kind the questions are to be (SynApSe:
+    single-hop, multi-hop, as a fact-checker asks); their questions stand behind one another. form:
+    the lines of a reply are statements, each of which becomes a question as the {line} of this
+    (sub-claims, key points); None: they are questions. examples: training claims in the prompt.
+    on_empty: what a claim gets when the replies have no question in them: "rules" (those of
+    `RuleQuestions`, with a remark) or "fail" (the claim fails).
     """
 
     reads: ClassVar = ("claim",)
     writes: ClassVar = ("questions", "remarks")
     needs_train: ClassVar = True
 
-    engine: Engine
+    slot: ClassVar = "questioner"
+    least: ClassVar = {"examples": 0}
+    choices: ClassVar = {"on_empty": ("rules", "fail")}
+
     prompt: Path = Path("questions.txt")
+    chat: bool = False
     n: int = 3
+    styles: dict[str, str] = dataclasses.field(default_factory=dict)
+    form: str | None = None
     examples: int = 4
-    max_tokens: int = 64
     on_empty: str = "rules"
 
     def __post_init__(self) -> None:
-        self.outside = self.engine.outside  # type: ignore[misc]
-        self.prompt = prompt_file(self.prompt)
+        super().__post_init__()
         check_n(self.n)
-        if self.examples < 0:
-            raise ClaimflowError(f"questioner.examples is {self.examples}: give 0 or more.")
-        if self.on_empty not in ("rules", "fail"):
-            raise ClaimflowError(f"questioner.on_empty is {self.on_empty}: choose rules or fail.")
+        if self.form and "{line}" not in self.form:
+            raise ClaimflowError(f"questioner.form is {self.form!r}: it needs a {{line}}.")
+        if self.styles and "{style}" not in self.prompt.read_text(encoding="utf-8"):
+            raise ClaimflowError(f"{self.prompt} has no {{style}}: all styles would be one.")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         shown = examples([case.claim for case in cases], self.examples, ctx, self.n)
-        requests = [self.request(case.claim, near) for case, near in zip(cases, shown, strict=True)]
-        for case, reply in zip(cases, self.engine.generate(requests, ctx), strict=True):
-            case.questions = parsed(reply.text, self.n)
-            if reply.error:
-                case.failed = reply.error
+        styles = list(self.styles.values()) or [""]
+        requests = [
+            self.request(case.claim, near, style)
+            for case, near in zip(cases, shown, strict=True)
+            for style in styles
+        ]
+        replies = iter(self.engine.generate(requests, ctx))
+        for case in cases:
+            mine = [next(replies) for _ in styles]
+            case.questions = unique(q for reply in mine for q in self.questions(reply))
+            if error := next((reply.error for reply in mine if reply.error), None):
+                case.failed = error
             elif not case.questions and self.on_empty == "fail":
-                case.failed = f"no question in the model's reply {reply.text[:80]!r}"
+                case.failed = f"no question in the model's reply {mine[0].text[:80]!r}"
             elif not case.questions:
                 case.questions = rules(case.claim)[: self.n]
-                case.remarks = ["questions by rules, as the model's reply had none"]
+                case.remarks = [BY_RULES]
         return cases
 
-    def request(self, claim: Claim, near: list[Claim]) -> Request:
+    def questions(self, reply: Reply) -> list[str]:
+        """The questions in a reply."""
+        if not self.form:
+            return parsed(reply.text, self.n)
+        said = unique(lines(reply.text))[: self.n]
+        return [self.form.replace("{line}", _inner(line.rstrip(" ."))) for line in said]
+
+    def request(self, claim: Claim, near: list[Claim], style: str = "") -> Request:
         """What the model is asked about `claim`, with `near` as examples."""
-        prompt = filled(
-            self.prompt,
-            claim=claim.text.strip(),
-            examples="\n\n".join(_example(example, self.n) for example in near),
-            n=str(self.n),
-            speaker=claim.speaker or "unknown",
-            date=str(claim.date or "unknown"),
-        )
-        stop = ["\n\n", "\nClaim:", f"\n{self.n + 1}."]
-        return Request(prompt=prompt, max_tokens=self.max_tokens, stop=stop)
+        shown = "\n\n".join(_example(example, self.n) for example in near)
+        values = {"examples": shown, "n": str(self.n), "style": style}
+        # A chat may say something before its list, behind which a text to go on with ends.
+        stop = [] if self.chat else ["\n\n", "\nClaim:", f"\n{self.n + 1}."]
+        return self.ask(claim, values, stop=stop)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -119,17 +138,30 @@ def parsed(reply: str, n: int) -> list[str]:
     found = []
     for line in reply.splitlines():
         text, mark, _ = " ".join(line.split()).rpartition("?")
-        while marker := MARKER.match(text):
-            text = text[marker.end() :]
-        text = text.strip(" \"'“”*_")
+        text = _bare(text)
         if mark and any(char.isalpha() for char in text):
             found.append(text + mark)
     return unique(found)[:n]
 
 
+def lines(reply: str) -> list[str]:
+    """The lines of a reply that hold a letter, without bullets, numbers and quotes around."""
+    found = (_bare(" ".join(line.split())) for line in reply.splitlines())
+    return [text for text in found if any(char.isalpha() for char in text)]
+
+
+def _bare(text: str) -> str:
+    while marker := MARKER.match(text):
+        text = text[marker.end() :]
+    return text.strip(" \"'“”*_")
+
+
 def unique(texts: Iterable[str]) -> list[str]:
-    """`texts` without repetitions; case doesn't count."""
-    return list({text.casefold(): text for text in reversed(list(texts))}.values())[::-1]
+    """The first of equal texts, in their order; case doesn't count."""
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(text.casefold(), text)
+    return list(found.values())
 
 
 # Rules

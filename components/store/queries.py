@@ -20,8 +20,7 @@ from components.engines.base import Engine, Request
 from components.errors import ClaimflowError, nearest
 from components.reason.examples import examples
 from components.reason.prompt import filled, prompt_file
-from components.reason.queries import lines
-from components.reason.questions import LlmQuestions, names, parsed, rules, unique
+from components.reason.questions import LlmQuestions, lines, names, parsed, rules, unique
 from components.records import Answer, Case, Claim, Document, Query
 from components.retrieve.bm25 import Bm25s
 from components.step import Context, Step
