@@ -70,6 +70,10 @@ class WrittenQueries(Step):
         """How many replies are asked for; greedy ones would all be the same."""
         return self.n if self.sampled and self.temperature > 0 else 1
 
+    def values(self, sample: int) -> dict[str, str]:
+        """What else the prompt takes for a sample."""
+        return {}
+
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         asked = [(case, original) for case in cases for original in self._originals(case)]
         requests = [
@@ -109,6 +113,7 @@ class WrittenQueries(Step):
             n=str(self.n),
             speaker=case.claim.speaker or "unknown",
             date=str(case.claim.date or "unknown"),
+            **self.values(sample),
         )
         return Request(
             prompt=prompt,
@@ -126,12 +131,18 @@ class Hyde(WrittenQueries):
     say (HerO, AVeriTeC 2024: 8 at temperature .7, of at most 512 tokens).
 
     Search them with `together=true`: BM25 by all texts as one, dense by their mean vector.
+
+    stances: what the passages find the claim to be, in turn; it stands for {stance} in the prompt.
     """
 
     sampled: ClassVar = True
     kind: str = "hyde"
     n: int = 8
     temperature: float = 0.7
+    stances: list[str] = dataclasses.field(default_factory=list)
+
+    def values(self, sample: int) -> dict[str, str]:
+        return {"stance": self.stances[sample % len(self.stances)]} if self.stances else {}
 
     def queries(self, original: Query, replies: list[Reply]) -> list[Query]:
         texts = distinct(" ".join(reply.text.split()) for reply in replies)
