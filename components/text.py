@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import regex
 
 _WORD = re.compile(r"\w\w+")
+# Letters of Latin and the punctuation of the web: composed, and words as ASCII has them.
+_LATIN = re.compile(r"[\x00-\x7f\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u2010-\u2027\u20ac]*")
 
 
 class Analysis(Protocol):
@@ -136,7 +138,7 @@ def well_formed(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    if text.isascii():
+    if _LATIN.fullmatch(text):
         return _WORD.findall(text)
     several: list[str] = []
     for found in _any_script().finditer(unicodedata.normalize("NFC", text)):
