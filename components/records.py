@@ -107,6 +107,7 @@ class Passage(Record):
     url: str | None = None
     before: str | None = None  # neighbouring text of the same document, when the chunker keeps it
     after: str | None = None
+    also: list[str] = []  # URLs of other pages with the same text, where the chunker drops that
 
 
 class Query(Record):

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Protocol
 
 from components import words
 from components.errors import ClaimflowError, nearest
+from components.words import Pieces
 
 if TYPE_CHECKING:
     import regex
 
 _WORD = re.compile(r"\w\w+")
+# Letters of Latin and the punctuation of the web: composed, and words as ASCII has them.
+_LATIN = re.compile(r"[\x00-\x7f\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u2010-\u2027\u20ac]*")
 
 
 class Analysis(Protocol):
     """How texts become index terms: each falls into pieces, and a piece has its terms."""
 
-    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
-        """(the pieces of all texts, how many each text has)."""
+    def pieces(self, texts: Iterable[str]) -> Pieces:
+        """The distinct pieces of texts, and where they stand."""
 
     def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
         """The terms of each of these distinct pieces: one as a rule, none, or several."""
@@ -31,12 +34,10 @@ class Analysis(Protocol):
 
 def analyse(texts: Iterable[str], analysis: Analysis) -> list[list[str]]:
     """The terms of each text."""
-    found, counts = analysis.pieces(texts)
-    distinct = list(dict.fromkeys(found))
-    known = dict(zip(distinct, analysis.terms(distinct), strict=True))
-    parts = map(known.__getitem__, found)
+    distinct, numbers, counts = analysis.pieces(texts)
+    parts = map(list(analysis.terms(distinct)).__getitem__, numbers.tolist())
     chain = itertools.chain.from_iterable
-    return [list(chain(itertools.islice(parts, count))) for count in counts]
+    return [list(chain(itertools.islice(parts, count))) for count in counts.tolist()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Words:
     stopwords: str | None = "english"
     stemmer: str | None = "porter"
 
-    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    def pieces(self, texts: Iterable[str]) -> Pieces:
         return _flat(_words(well_formed(text).lower()) for text in texts)
 
     def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
@@ -60,7 +61,7 @@ class Words:
 class NltkWords:
     """Tokens of NLTK's `word_tokenize`, in their own case (AVeriTeC baseline)."""
 
-    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    def pieces(self, texts: Iterable[str]) -> Pieces:
         return words.pieces(map(well_formed, texts))
 
     def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
@@ -70,20 +71,22 @@ class NltkWords:
 class SpaceWords:
     """What stands between white space, in its own case."""
 
-    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
-        return _flat(text.split() for text in texts)
+    def pieces(self, texts: Iterable[str]) -> Pieces:
+        return _flat(well_formed(text).split() for text in texts)
 
     def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:
         return [(piece,) for piece in pieces]
 
 
-def _flat(parts: Iterable[list[str]]) -> tuple[list[str], list[int]]:
+def _flat(parts: Iterable[list[str]]) -> Pieces:
+    import numpy as np
+
     found: list[str] = []
     counts = []
     for part in parts:
         found += part
         counts.append(len(part))
-    return found, counts
+    return *words.numbered(found), np.array(counts, np.int64)
 
 
 def terms(
@@ -135,7 +138,7 @@ def well_formed(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    if text.isascii():
+    if _LATIN.fullmatch(text):
         return _WORD.findall(text)
     several: list[str] = []
     for found in _any_script().finditer(unicodedata.normalize("NFC", text)):

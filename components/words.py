@@ -14,11 +14,19 @@ import gc
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from components.assets import nltk_ready
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Tokens: TypeAlias = tuple[str, ...]
+Ints: TypeAlias = "NDArray[np.integer[Any]]"
+Pieces: TypeAlias = "tuple[list[str], Ints, Ints]"
+"""The distinct pieces of some texts, by appearance; the number of each piece of each text among
+them; how many each text has."""
 
 _BLOCK = 1000  # texts at a time: their pieces stay in the processor's cache
 GAP = "\ue000"  # a private character, which no rule of the tokeniser knows
@@ -72,40 +80,57 @@ def _tokenise(texts: list[str]) -> list[list[str]]:
     tokens: dict[str, list[str]] = {}
     for start in range(0, len(distinct), _BLOCK):
         block = distinct[start : start + _BLOCK]
-        found, counts = pieces(block)
-        new = [piece for piece in dict.fromkeys(found) if piece not in known]
+        found, numbers, counts = pieces(block)
+        new = [piece for piece in found if piece not in known]
         known.update(zip(new, learn(new), strict=True))
-        parts = map(known.__getitem__, found)
-        for text, count in zip(block, counts, strict=True):
+        parts = map([known[piece] for piece in found].__getitem__, numbers.tolist())
+        for text, count in zip(block, counts.tolist(), strict=True):
             tokens[text] = list(itertools.chain.from_iterable(itertools.islice(parts, count)))
     return [tokens[text].copy() for text in texts]
 
 
-def pieces(texts: Iterable[str]) -> tuple[list[str], list[int]]:
-    """(the pieces of all texts, how many each text has): what `learn` gives tokens of.
+def pieces(texts: Iterable[str]) -> Pieces:
+    """The distinct pieces of texts, of which `learn` gives the tokens.
 
     The last piece of a sentence ends in GAP. A sentence that NLTK must see whole begins with it.
+    Raises UnicodeEncodeError for a lone surrogate.
     """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     nltk_ready()
-    found: list[str] = []
+    found: list[str] = []  # sentences
     counts: list[int] = []
+    whole: list[str] = []
     for text in texts:
         before = len(found)
         within = sentences(text) if _SPLIT_MATTERS.search(text) else [text.rstrip()]
         for sentence in within:
-            parts = sentence.split(" ")
-            last = parts[-1]
+            last = sentence[sentence.rfind(" ") + 1 :]
             if (
                 sentence[:1] in ('"', "'")
                 or not (last[-1:].isalnum() or not _CLOSING.fullmatch(last))
                 or GAP in sentence
             ):
-                found.append(GAP + sentence)
+                found.append(f"{GAP}{len(whole)}")
+                whole.append(GAP + sentence)
             else:
-                parts[-1] = last + GAP
-                found += parts
+                found.append(sentence + GAP)
         counts.append(len(found) - before)
-    return found, counts
+    parts = pc.split_pattern(pa.array(found, pa.string()), " ")
+    ends = parts.offsets.to_numpy()[np.cumsum([0, *counts])]
+    distinct, numbers = numbered(parts.values)
+    distinct = [whole[int(piece[1:])] if piece[0:1] == GAP else piece for piece in distinct]
+    return distinct, numbers, np.diff(ends)
+
+
+def numbered(found: Any) -> tuple[list[str], Ints]:
+    """(the distinct ones among texts, by appearance; for each text its number among these)."""
+    import pyarrow as pa
+
+    coded = pa.array(found, pa.string()).dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
 
 
 def learn(distinct: Sequence[str]) -> list[Tokens]:
@@ -186,10 +211,11 @@ def sentences(text: str) -> list[str]:
     """What NLTK's `sent_tokenize` finds, without its search through a text where all is plain."""
     found: list[str] = []
     start = plain = 0
+    wary = _wary()
     for end in _PLAIN_ENDS.finditer(text):
         word, mark, following, alone = end.groups()
         plain += 1
-        if mark == "." and (len(word) == 1 or not word.isalpha() or word.lower() in _wary()):
+        if mark == "." and (len(word) == 1 or not word.isalpha() or word.lower() in wary):
             if alone is None:
                 plain = -1
                 break

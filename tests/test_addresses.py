@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from components.errors import ClaimflowError
 from components.store.addresses import allowed_hosts, page_url, refusal
+from components.store.extract import extract
 from components.store.fetch import Fetched, Fetcher
 from tests.site import Answer, Site, serve
 
@@ -243,3 +244,73 @@ def test_equal_requests_have_one_url() -> None:
     for url in ("a.b", "file:///etc/passwd", "http:///x", "http://me@a.b/", "http://a.b:x/"):
         with pytest.raises(ClaimflowError):
             page_url(url)
+
+
+def test_what_a_redirect_may_not_name(site: Site, tmp_path: Path) -> None:
+    """Other schemes, users, other ports of an allowed host, and forms that browsers mend."""
+    host, _, port = site.host.partition(":")
+    targets = {
+        "file": "file:///etc/hostname", "file2": "file://localhost/etc/hostname",
+        "ftp": f"ftp://{site.host}/x", "gopher": f"gopher://{site.host}/_GET%20/secret",
+        "data": "data:text/html,<p>secret</p>", "script": "javascript:alert(1)",
+        "unix": "http+unix://%2Fvar%2Frun%2Fdocker.sock/info", "jar": f"jar:{site.url}/x!/y",
+        "user": f"http://me:pw@{site.host}/secret", "fake": f"http://{site.host}@localhost:{port}/",
+        "port": f"http://{host}:1/secret", "zero": f"http://0:{port}/secret",
+        "slashes": f"////localhost:{port}/secret", "back": f"\\\\localhost:{port}\\secret",
+        "none": f"http:localhost:{port}/secret", "soft": f"http://local\u00adhost:{port}/secret",
+        "joiner": f"http://127.0.0.1\u200d:{port}/secret", "tab": f"http://local\thost:{port}/x",
+        "hex": f"http://0x7F.0x0.0x0.0x1:{port}/secret", "mapped": f"http://[::FFFF:7f.1]:{port}/",
+    }  # fmt: skip
+    for name, target in targets.items():
+        location = target.encode("utf-8").decode("latin-1")  # as servers send it
+        site.routes[f"/{name}"] = Answer(status=302, headers={"Location": location})
+    with Fetcher(
+        folder=tmp_path, progress=False, robots=False, timeout=2.0, allow=[site.host]
+    ) as fetch:
+        found = {
+            f.url.rpartition("/")[2]: f for f in fetch.fetch(f"{site.url}/{n}" for n in targets)
+        }
+    # Backslashes and a scheme without a host are paths of the site that was allowed.
+    assert {name for name in targets if not found[name].error} <= {"back", "none"}
+    assert not {"/", "/x", "/secret"} & set(site.log)
+
+
+def test_what_a_page_names_is_not_fetched_to_read_it(site: Site) -> None:
+    """External entities, document types, frames, styles and includes of a page."""
+    entity = f'<!DOCTYPE html [<!ENTITY e SYSTEM "{site.url}/secret"><!ENTITY f SYSTEM "file:///etc/hostname">]>'
+    outside = f'<!DOCTYPE html PUBLIC "-//X//DTD" "{site.url}/secret.dtd">'
+    body = (
+        f"<html xmlns:xi='http://www.w3.org/2001/XInclude'><head><base href='{site.url}/'>"
+        f"<link rel='stylesheet' href='{site.url}/secret.css'></head><body>"
+        f"<p>The harbour of the town was closed for two weeks in March.</p>&e;&f;"
+        f"<iframe src='{site.url}/secret'></iframe><img src='{site.url}/secret.png'>"
+        f"<xi:include href='{site.url}/secret'/></body></html>"
+    )
+    for start in (
+        entity,
+        outside,
+        '<?xml version="1.0"?>' + entity,
+        '<?xml version="1.0"?>' + outside,
+    ):
+        for type in ("text/html", "application/xhtml+xml", "application/xml"):
+            page = extract((start + body).encode(), type=type)
+            assert any("harbour" in sentence for sentence in page.sentences)
+            assert Path("/etc/hostname").read_text().strip() not in " ".join(page.sentences)
+    assert site.log == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "2002:c058:6301::1",  # 6to4 around the relays of 6to4
+        "2002:6440:1::", "2002:e000:1::", "2002:f000:1::", "2002:0:1::",  # shared, many, kept, this
+        "64:ff9b::192.168.0.1", "64:ff9b::100.64.0.1", "64:ff9b::255.255.255.255",
+        "64:ff9b:1:7f00:0:1::", "2001:0:7f00:1::", "2001:0:4136:e378:8000:63bf:80ff:fffe",  # Teredo
+        "2a00:1450::0:5efe:169.254.169.254", "2a00:1450::200:5efe:127.0.0.1",
+        "::ffff:169.254.169.254", "::ffff:100.64.0.1", "::ffff:0:0", "::fffe:8.8.8.8",
+        "fe80::5efe:8.8.8.8", "fc00::5efe:8.8.8.8", "ff05::1:3", "ff02::fb", "febf::1", "fdff::1",
+        "1fff::1", "e000::1", "2001:1::1", "2001:3::1", "2001:4:112::1", "2001:db8:ffff::1",
+    ],
+)  # fmt: skip
+def test_forms_that_carry_what_is_not_public(address: str) -> None:
+    assert refusal(ipaddress.ip_address(address))

@@ -161,6 +161,20 @@ def test_dedupe_keeps_the_first_of_equals(documents: list[list[str]]) -> None:
     assert [p.text.lower() for p in passages(Sentences(), *documents)] == list(dict.fromkeys(plain))
 
 
+def test_dedupe_merges_the_urls_of_equals() -> None:
+    pages = {"a": ["One.", "Two."], "b": ["two."], "c": [" TWO. ", "Three."], "d": ["Two."]}
+    documents = [Document(id=n, url=f"http://{n}", sentences=text) for n, text in pages.items()]
+    documents += [Document(id="e", sentences=["Two."]), documents[1], documents[0]]
+    for dedupe, also in (
+        (True, [[], ["http://b", "http://c", "http://d"], []]),
+        (False, [[]] * 10),
+    ):
+        [done] = Sentences(dedupe=dedupe).run(
+            [Case(claim=Claim(id="1", text=""), documents=documents)], Context.__new__(Context)
+        )
+        assert [passage.also for passage in done.passages] == also
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _laws(ctx: Context) -> None:
     global LAWS

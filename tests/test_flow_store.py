@@ -7,6 +7,9 @@ import html
 import json
 import random
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -292,6 +295,79 @@ def test_a_site_searched_fetched_and_used_by_an_experiment(
     urls = {e["url"] for line in lines(ran.folder / "predictions.jsonl") for e in line["evidence"]}
     assert urls
     assert all(url.startswith(address) for url in urls)
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_nothing_is_asked_or_fetched_twice(
+    store: Store,
+    site: tuple[str, collections.Counter[str], dict[str, Answer]],
+    tmp_path: Path,
+) -> None:
+    """kill -9 while it searches, fetches and reads: what stands on the disk counts."""
+    address, fetched, _ = site
+    data, to = tmp_path / "data", tmp_path / "killed"
+    claims_of_site(address, data)
+    indexed = [page for n in (0, 1) for page in lines(data / "index" / f"{n}.json")]
+    pages = [(page["url"], page["title"] or "", None) for page in indexed]
+    settings = [
+        "dataset=averitec", f"path={data}", f"queries.kinds={FREE}", "provider=searxng",
+        "provider.n=40", "provider.per_second=20", "parallel=1", "fetcher=web",
+        f"fetcher.allow=['{address.removeprefix('http://')}']", "fetcher.at_once=2",
+    ]  # fmt: skip
+    rng = random.Random()
+    known: list[collections.Counter[str]] = []  # how often what is on the disk had been asked for
+    with service("searxng", pages) as search:
+
+        def queries() -> collections.Counter[str]:
+            return collections.Counter(
+                f"{params['q']} {params['pageno']}" for params, _ in list(search.asked)
+            )
+
+        def paths() -> collections.Counter[str]:
+            return fetched.copy()
+
+        reached: list[Callable[[], bool]] = [
+            lambda: len(search.asked) > 2,
+            lambda: fetched.total() > 3,
+            lambda: (to / "pages" / "pages.jsonl").read_bytes().count(b"\n") >= len(set(pages)),
+        ]
+        words = [*settings, f"provider.url={search.url}", "runner.workers=1"]
+        places = [f"to={to}", f"cache={tmp_path}/killed_cache"]
+        for there in reached:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "flows.store", *words, *places],
+                cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            while process.poll() is None and not there():
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.2))
+            assert process.poll() is None, "it was done before it could be killed"
+            process.kill()
+            process.wait()
+            time.sleep(0.2)  # what was under way arrives
+            kept = (to / "replies.jsonl").read_text().rpartition("\n")[0].splitlines()
+            told = [json.loads(line) for line in kept]
+            asked = {f"{line['query']} {line.get('page', 1)}" for line in told}
+            known.append(collections.Counter({q: n for q, n in queries().items() if q in asked}))
+            if (to / "pages" / "pages.jsonl").exists():
+                done = (to / "pages" / "pages.jsonl").read_text().rpartition("\n")[0].splitlines()
+                there_now = {json.loads(line)["url"].removeprefix(address) for line in done}
+                known.append(
+                    collections.Counter({p: n for p, n in paths().items() if p in there_now})
+                )
+        store(*words, *places)
+        now = queries() + paths()
+        assert len(known[-1]) > 10
+        for before in known:
+            assert all(now[name] == times for name, times in before.items()), before
+        # In all, what was under way at a kill is asked for again: a query, two pages.
+        assert sum(n - 1 for n in queries().values()) <= len(reached)
+        assert sum(n - 1 for n in paths().values()) <= 2 * len(reached)
+        store(*words)
+    made = tmp_path / "to" / "knowledge_store_dev"
+    assert sorted(p.name for p in made.iterdir()) == ["0.json", "1.json"]
+    for path in made.iterdir():
+        assert (to / "knowledge_store_dev" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_quota_ends_a_run_and_the_next_goes_on(store: Store, tmp_path: Path) -> None:

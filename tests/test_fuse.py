@@ -130,6 +130,30 @@ def test_across_queries_of_a_question() -> None:
     ]
 
 
+def test_pooled_over_the_queries_of_a_question() -> None:
+    """A ranking's depth counts over all queries (OldJoe): worked by hand."""
+    queries = [Query(text="q", question="Q"), Query(text="r", question="Q")]
+    case = Case(
+        claim=Claim(id="1", text=""),
+        queries=queries,
+        rankings={
+            "a": hits([("x", 3.0), ("y", 1.0)]) + hits([("z", 4.0), ("x", 2.0)], query=1),
+            "b": hits([("y", 0.9), ("w", 0.8)]) + hits([("w", 0.5)], query=1),
+        },
+    )
+    step = Rrf(of=OF, across=True, pooled=True, depth=[3, 2], constant=4)
+    [done] = step.run([case], Context.__new__(Context))
+    # a gives z, x, x again; b gives y, w.
+    assert [(h.query, h.passage, h.score) for h in done.hits] == [
+        (0, "x", pytest.approx(1 / 6 + 1 / 7)),
+        (0, "y", pytest.approx(1 / 5)),
+        (0, "z", pytest.approx(1 / 5)),
+        (0, "w", pytest.approx(1 / 6)),
+    ]
+    with pytest.raises(ClaimflowError, match="say across=true, too"):
+        Rrf(of=OF, pooled=True)
+
+
 def test_a_ranking_that_no_step_wrote() -> None:
     with pytest.raises(ClaimflowError, match=r"No step before wrote rankings\.b"):
         fused(Rrf(of=OF), a=A)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from components.assets import SMOLLM2
 from components.cache import Cache
+from components.engines.base import Reply, Request
 from components.engines.transformers import TransformersEngine
 from components.errors import ClaimflowError
 from components.reason.keywords import (
@@ -142,6 +144,36 @@ def test_hyde_samples(ctx: Context) -> None:
     greedy = Hyde(engine=Scripted(says=["x"]), prompt=Path("hyde.txt"), temperature=0)
     assert not greedy.seeded
     assert greedy.samples() == 1
+
+
+def test_hyde_takes_stances_in_turn(ctx: Context) -> None:
+    asks: list[str] = []
+
+    class Noting(Scripted):
+        def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
+            asks.extend(str(request.prompt) for request in requests)
+            return super().replies(requests, ctx)
+
+    step = Hyde(
+        engine=Noting(says=["a", "b", "c"]), prompt=Path("hyde_stance.txt"), n=3,
+        stances=["true", "false"],
+    )  # fmt: skip
+    assert [q.text for q in asked(step, ctx).queries] == [TEXT, "a", "b", "c"]
+    assert ["found that it is true" in ask for ask in asks] == [True, False, True]
+    assert "found that it is false" in asks[1]
+    with pytest.raises(ClaimflowError, match=r"names \{stance\}, which has no value"):
+        asked(Hyde(engine=Scripted(says=["a"]), prompt=Path("hyde_stance.txt")), ctx)
+
+
+def test_the_meaning_of_a_claim(ctx: Context) -> None:
+    reply = " Oliver Stone directed the film.\nMore: no."
+    step = Rewrites(
+        engine=Scripted(says=[reply]), prompt=Path("interpret_claim.txt"), kind="interpretation",
+        n=1,
+    )  # fmt: skip
+    assert [(q.text, q.kind) for q in asked(step, ctx).queries] == [
+        (TEXT, "claim"), ("Oliver Stone directed the film.", "interpretation")
+    ]  # fmt: skip
 
 
 def test_hypotheses(ctx: Context) -> None:

@@ -15,6 +15,7 @@ from components.errors import ClaimflowError
 from components.reason.evidence import (
     ClaimCopies,
     NearDuplicates,
+    ScoreFloor,
     SimilarityFloor,
     TopPerQuestion,
     UrlSeen,
@@ -242,6 +243,18 @@ def test_url_seen(ctx: Context) -> None:
     assert [[i for i, _ in q] for q in ran(step, made, ctx)] == [[0, 2], [4, 3], []]
 
 
+def test_a_text_of_several_pages_is_of_all_of_them(ctx: Context) -> None:
+    urls: list[str | None] = ["https://a.org", "https://b.org", "https://c.org", None, None]
+    made = case([0, 1, 2], urls=urls)
+    made.passages[0].also = ["http://www.b.org/"]
+    assert [i for i, _ in ran(UrlSeen(), made, ctx)[0]] == [0, 2]
+
+
+def test_score_floor(ctx: Context) -> None:
+    assert ran(ScoreFloor(floor=8.0), case([3, 1, 2]), ctx) == [[(3, 9.0), (1, 8.0)]]
+    assert ran(ScoreFloor(), case([3, 1, 2]), ctx)[0]
+
+
 def test_top_per_question(ctx: Context) -> None:
     queries = [Query(text="p", question="P"), Query(text="q", question="P"), Query(text="r")]
     made = case([0, 1, 2], [0, 3, 4], [4, 1], queries=queries)
@@ -251,7 +264,7 @@ def test_top_per_question(ctx: Context) -> None:
 
 FILTERS = [
     ClaimCopies(), NearDuplicates(encoder=ENCODER), SimilarityFloor(encoder=ENCODER, floor=0.3),
-    UrlSeen(), UrlSeen(within="claim"), TopPerQuestion(k=2),
+    UrlSeen(), UrlSeen(within="claim"), TopPerQuestion(k=2), ScoreFloor(floor=7.5),
 ]  # fmt: skip
 rankings = st.lists(st.lists(st.integers(0, 4), unique=True, max_size=5), min_size=1, max_size=3)
 

@@ -125,3 +125,10 @@ def test_any_text_has_terms_that_encode(text: str) -> None:
 @given(st.lists(st.text(), max_size=4))
 def test_a_text_has_its_terms_in_any_company(texts: list[str]) -> None:
     assert terms(texts) == [terms([text])[0] for text in texts]
+
+
+@given(st.text(st.characters(max_codepoint=0x2030) | st.sampled_from("éüß’“”–…€中ァก\u0301")))
+def test_words_of_latin_text_are_those_of_any_script(text: str) -> None:
+    """A text of Latin letters takes a shorter way to the same words."""
+    found = terms([text, f"{text} 中"], stopwords=None, stemmer=None)
+    assert found[0] == [word for word in found[1] if word != "中"] or "中" in text

@@ -36,6 +36,7 @@ from components.records import (
 )
 from components.store.extract import extract
 from components.store.packed import Packed, open_packed
+from components.words import unwatched
 
 NO_SOURCE = ("", "Metadata")  # source URLs that name no page
 
@@ -163,18 +164,19 @@ class Averitec(Dataset):
         lines = self._lines(packed, claim) if packed else None
         documents: list[Document] = []
         ids: set[str] = set()
-        for line, page in self.records(store, _Page, lines):
-            try:
-                document = self._document(page, claim, store, line)
-            except ClaimflowError as error:
-                self.bad_line(store, line, error)
-                continue
-            if not document.id or document.id in ids:
-                document.id = f"@{len(documents)}"
-            while document.id in ids:
-                document.id = f"@{document.id}"
-            ids.add(document.id)
-            documents.append(document)
+        with unwatched():
+            for line, page in self.records(store, _Page, lines):
+                try:
+                    document = self._document(page, claim, store, line)
+                except ClaimflowError as error:
+                    self.bad_line(store, line, error)
+                    continue
+                if not document.id or document.id in ids:
+                    document.id = f"@{len(documents)}"
+                while document.id in ids:
+                    document.id = f"@{document.id}"
+                ids.add(document.id)
+                documents.append(document)
         if not any(text.strip() for document in documents for text in document.sentences):
             raise ClaimflowError(
                 f"The knowledge store of claim {claim.id} ({store}) has no text in any of its "

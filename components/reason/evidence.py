@@ -133,10 +133,23 @@ class SimilarityFloor(EvidenceFilter):
 
 
 @dataclasses.dataclass(kw_only=True)
+class ScoreFloor(EvidenceFilter):
+    """Drop hits whose score is below `floor`: of a reranker that gives probabilities, say (UNC-NLP,
+    FEVER 2018: .05)."""
+
+    reads: ClassVar = ("hits",)
+    floor: float = 0.05
+
+    def keep(self, case: Case, passages: dict[str, Passage], ctx: Context) -> list[bool]:
+        return [hit.score >= self.floor for hit in case.hits]
+
+
+@dataclasses.dataclass(kw_only=True)
 class UrlSeen(EvidenceFilter):
     """Drop passages of a page of which a better one stays (InFact, AVeriTeC 2024).
 
-    within: "question" or "claim". Pages are told apart by URL, documents without one by id.
+    within: "question" or "claim". Pages are told apart by URL, documents without one by id; a
+    passage that stands on several pages is of all of them.
     """
 
     reads: ClassVar = ("queries", "hits", "passages")
@@ -150,10 +163,11 @@ class UrlSeen(EvidenceFilter):
         for group in turns(case, self.within):
             seen: set[str] = set()
             for i in group:
-                url = passages[case.hits[i].passage].url
-                page = same_url(url) if url else case.hits[i].doc
+                passage = passages[case.hits[i].passage]
+                page = same_url(passage.url) if passage.url else case.hits[i].doc
                 kept[i] = page not in seen
-                seen.add(page)
+                if kept[i]:
+                    seen |= {page, *map(same_url, passage.also)}
         return kept
 
 

@@ -61,6 +61,10 @@ class WrittenQueries(Prompted):
         """How many replies are asked for; greedy ones would all be the same."""
         return self.n if self.sampled and self.temperature > 0 else 1
 
+    def values(self, sample: int) -> dict[str, str]:
+        """What else the prompt takes for a sample."""
+        return {}
+
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         asked = [(case, original) for case in cases for original in self._originals(case)]
         requests = [
@@ -95,7 +99,7 @@ class WrittenQueries(Prompted):
     def _request(self, case: Case, original: Query, sample: int, ctx: Context) -> Request:
         return self.ask(
             case.claim,
-            {"question": original.text.strip(), "n": str(self.n)},
+            {"question": original.text.strip(), "n": str(self.n), **self.values(sample)},
             temperature=self.temperature,
             top_p=self.top_p,
             seed=ctx.seed_for("queries", str(sample)) if self.temperature > 0 else 0,
@@ -109,12 +113,25 @@ class Hyde(WrittenQueries):
     say (HerO, AVeriTeC 2024: 8 at temperature .7, of at most 512 tokens).
 
     Search them with `together=true`: BM25 by all texts as one, dense by their mean vector.
+
+    stances: what the passages find the claim to be, in turn; it stands for {stance} in the prompt.
     """
 
     sampled: ClassVar = True
     kind: str = "hyde"
     n: int = 8
     temperature: float = 0.7
+    stances: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stances and "{stance}" not in self.prompt.read_text(encoding="utf-8"):
+            raise ClaimflowError(
+                f"{self.prompt} has no {{stance}}: query.stances would change nothing."
+            )
+
+    def values(self, sample: int) -> dict[str, str]:
+        return {"stance": self.stances[sample % len(self.stances)]} if self.stances else {}
 
     def queries(self, original: Query, replies: list[Reply]) -> list[Query]:
         texts = unique(" ".join(reply.text.split()) for reply in replies)

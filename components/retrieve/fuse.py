@@ -19,7 +19,9 @@ class Fuse(Ranker):
     of: the fields of the rankings. depth: hits of each that count for a query (None: all), or a
     list with one depth for each ranking. k: hits a query, at most. across: the rankings of all
     queries of one question are fused, and the hits are those of its first query; else each query
-    has its own. Ties stand in the order of the best rank of the passages, then of their ids.
+    has its own. pooled: with `across`, the hits of all queries are first one list for each ranking,
+    by score, so that `depth` limits what a ranking gives in all (OldJoe, AVeriTeC 2025). Ties stand
+    in the order of the best rank of the passages, then of their ids.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("into", "of")  # what stands in `of` counts by its content
@@ -27,10 +29,13 @@ class Fuse(Ranker):
     depth: int | list[int | None] | None = None
     k: int = 100
     across: bool = False
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
+        if self.pooled and not self.across:
+            raise ClaimflowError(f"{name} pools the hits of several queries: say across=true, too.")
         if any(depth is not None and depth < 1 for depth in self._depths()):
             raise ClaimflowError(f"{name} needs a depth of at least 1, or null.")
         if len(self._depths()) != len(self.of):
@@ -61,15 +66,21 @@ class Fuse(Ranker):
             fused = []
             for queries in by_question(case.queries) if self.across else [[q] for q in asked]:
                 parts = [
-                    (index, ranking.get(query, [])[:depth])
+                    (index, hits[:depth])
                     for index, (ranking, depth) in enumerate(
                         zip(rankings, self._depths(), strict=True)
                     )
-                    for query in queries
+                    for hits in self._lists([ranking.get(query, []) for query in queries])
                 ]
                 fused += self._fuse(parts, queries[0])
             put_hits(case, self.into, fused)
         return cases
+
+    def _lists(self, hits: list[list[Hit]]) -> list[list[Hit]]:
+        """What one ranking has for the queries that are fused, each list by rank."""
+        if not self.pooled:
+            return hits
+        return [sorted((hit for each in hits for hit in each), key=lambda hit: -hit.score)]
 
     def _fuse(self, rankings: list[tuple[int, list[Hit]]], query: int) -> list[Hit]:
         credits: dict[str, list[float]] = {}

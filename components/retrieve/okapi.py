@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from components.errors import ClaimflowError
 from components.retrieve.bm25 import Bm25, Bm25s, per_frequency
 from components.text import Analysis, NltkWords, SpaceWords, Words, check_terms
+from components.words import Pieces
 
 if TYPE_CHECKING:
     from components.retrieve.postings import Postings, Weighted
@@ -76,7 +77,7 @@ class Okapi(Bm25):
 class _Lowered:
     tokens: Analysis
 
-    def pieces(self, texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    def pieces(self, texts: Iterable[str]) -> Pieces:
         return self.tokens.pieces(text.lower() for text in texts)
 
     def terms(self, pieces: Sequence[str]) -> Sequence[Sequence[str]]:

@@ -24,7 +24,7 @@ from components.words import unwatched
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
-_BLOCK = 5000  # passages at a time
+_BLOCK = 10_000  # passages at a time
 
 
 class Vocabulary:
@@ -40,13 +40,14 @@ class Vocabulary:
     def learn(self, texts: list[str]) -> tuple[Ints, Ints]:
         """(terms of all texts, how many each text has); new terms get the next numbers."""
         with unwatched():
-            found, counts = self.analysis.pieces(texts)
+            found, numbers, counts = self.analysis.pieces(texts)
             known = len(self._pieces)
             pieces = np.fromiter(map(self._pieces.__getitem__, found), np.int32, len(found))
             new = list(itertools.islice(self._pieces, known, None))
             for terms in self.analysis.terms(new):
                 self._term.extend(self.terms.setdefault(term, len(self.terms)) for term in terms)
                 self._start.append(len(self._term))
+        pieces = pieces[numbers]
         start, term = np.array(self._start), np.array(self._term)
         size = np.diff(start)[pieces]
         # The terms of piece after piece: where each begins, and the count inside it.

@@ -18,7 +18,8 @@ Piece: TypeAlias = tuple[int, str]
 class Chunker(Step):
     """Base of chunkers that cut documents into runs of sentences.
 
-    dedupe: keep only the first of passages whose text is equal but for case and outer space.
+    dedupe: keep only the first of passages whose text is equal but for case and outer space; the
+    URLs of the others stand in its `also`.
     neighbours: keep the text before and after each passage, that of the next ones of its document
     (`Passage.before`, `Passage.after`).
     """
@@ -43,7 +44,7 @@ class Chunker(Step):
 
     def passages(self, documents: list[Document], pieces: Iterable[list[Piece]]) -> list[Passage]:
         """Passages of the pieces that have text."""
-        seen: set[str] = set()
+        seen: dict[str, Passage] = {}
         found = []
         for document, cut in zip(documents, pieces, strict=True):
             texts = [(start, text.strip()) for start, text in cut]
@@ -52,10 +53,12 @@ class Chunker(Step):
             for i, (start, text) in enumerate(texts):
                 part = part + 1 if start == last else 0
                 last = start
-                if self.dedupe and text.lower() in seen:
+                first = seen.get(text.lower()) if self.dedupe else None
+                if first:
+                    if document.url and document.url not in (first.url, *first.also):
+                        first.also.append(document.url)
                     continue
-                seen.add(text.lower())
-                made = passage(document, start, text, part)
+                seen[text.lower()] = made = passage(document, start, text, part)
                 if self.neighbours:
                     made.before = texts[i - 1][1] if i else None
                     made.after = texts[i + 1][1] if i + 1 < len(texts) else None

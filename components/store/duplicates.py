@@ -81,7 +81,8 @@ def shingles(words: list[str], size: int) -> np.ndarray:
 
     if not words:
         return np.empty(0, np.uint64)
-    codes = np.fromiter((zlib.crc32(word.encode()) for word in words), np.uint64, len(words))
+    known = {word: zlib.crc32(word.encode()) for word in set(words)}
+    codes = np.fromiter(map(known.__getitem__, words), np.uint64, len(words))
     size = min(size, len(words))
     mixed = np.zeros(len(words) - size + 1, np.uint64)
     for i in range(size):

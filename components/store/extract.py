@@ -9,6 +9,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+from components import words
 from components.errors import ClaimflowError
 from components.records import Record
 from components.store.charset import decoded
@@ -100,14 +101,18 @@ def _row(text: str) -> str:
 
 def split_sentences(text: str, lang: str | None = None) -> list[str]:
     """Sentences of a text by NLTK's punkt, each with its white space made single."""
+    language = _PUNKT.get((lang or "en")[:2].lower(), "english")
+    found = words.sentences(text) if language == "english" else _foreign(text, language)
+    return [sentence for sentence in (" ".join(s.split()) for s in found) if sentence]
+
+
+def _foreign(text: str, language: str) -> list[str]:
     from nltk.tokenize import sent_tokenize
 
     from components.assets import nltk_ready
 
     nltk_ready()
-    language = _PUNKT.get((lang or "en")[:2].lower(), "english")
-    sentences = (" ".join(s.split()) for s in sent_tokenize(text, language))
-    return [sentence for sentence in sentences if sentence]
+    return list(sent_tokenize(text, language))
 
 
 def _html(text: str) -> Page:

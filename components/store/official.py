@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import functools
 import hashlib
 import io
 import json
@@ -33,15 +34,26 @@ class BadFileError(Exception):
 class Source:
     """An official file, the store of a claim.
 
-    name: its path, through a zip file if it is in one. stamp: size and time, or size and checksum
-    in a zip.
+    file: its path, or that of the zip file with it, in which it is `member`. stamp: size and time,
+    or size and checksum in a zip.
     """
 
     claim: str
-    name: str
+    file: str
     size: int
     stamp: str
-    open: Callable[[], io.BufferedReader]
+    member: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its path, through a zip file if it is in one."""
+        return f"{self.file}/{self.member}" if self.member else self.file
+
+    def open(self) -> io.BufferedReader:
+        """Its bytes, from the beginning."""
+        if not self.member:
+            return open(self.file, "rb")
+        return io.BufferedReader(_archive(self.file).open(self.member), 2**20)  # type: ignore[arg-type]
 
     def digest(self) -> str:
         """Digest of its bytes, as `files.digest` gives it; empty where they can't be read."""
@@ -177,23 +189,24 @@ def _plain(file: Path, bad: list[BadLine]) -> list[Source]:
         bad.append(BadLine(file=str(file), line=1, reason=f"can't be read: {error}"))
         return []
     stamp = f"{s.st_size} {s.st_mtime_ns}"
-    return [Source(file.stem, str(file), s.st_size, stamp, lambda: open(file, "rb"))]
+    return [Source(file.stem, str(file), s.st_size, stamp)]
 
 
 def _zipped(file: Path, bad: list[BadLine]) -> list[Source]:
     try:
-        archive = zipfile.ZipFile(file)
+        members = _archive(str(file)).infolist()
     except UNREADABLE as error:
         bad.append(BadLine(file=str(file), line=1, reason=f"can't be read: {error}"))
         return []
-
-    def source(member: zipfile.ZipInfo) -> Source:
-        return Source(
-            Path(member.filename).stem,
-            f"{file}/{member.filename}",
-            member.file_size,
-            f"{member.file_size} {member.CRC:08x}",
-            lambda: io.BufferedReader(archive.open(member), 2**20),  # type: ignore[arg-type]
+    return [
+        Source(
+            Path(m.filename).stem, str(file), m.file_size, f"{m.file_size} {m.CRC:08x}", m.filename
         )
+        for m in members
+        if _store_name(Path(m.filename))
+    ]
 
-    return [source(m) for m in archive.infolist() if _store_name(Path(m.filename))]
+
+@functools.lru_cache(maxsize=4)  # its list of members may be long
+def _archive(file: str) -> zipfile.ZipFile:
+    return zipfile.ZipFile(file)

@@ -2,44 +2,32 @@
 
 A file of documents is written aside and renamed when it is whole, and holds only once claims.arrow,
 which is replaced at one blow, names its claims. Whatever else a killed process left is thrown away
-by the next one, which goes on from there.
+by the next one, which goes on from there. The files of documents are made by processes of their
+own, as many at a time as there are cores; which claims are in which does not depend on it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import filelock
 import msgspec
 
 from components.errors import ClaimflowError
-from components.files import disk_error, write_whole
-from components.records import BadLine, decode_line
-from components.store.official import LARGE, BadFileError, Source, find, natural
-from components.store.packed import (
-    TEXTS,
-    Entry,
-    Form,
-    Packed,
-    body,
-    claim_schema,
-    document_schema,
-    open_packed,
-)
+from components.files import ROOT, write_whole
+from components.records import BadLine
+from components.store.official import Source, find, natural
+from components.store.packed import Entry, Packed, claim_schema, open_packed
+from components.store.part import Made, Task, make
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-BATCH = 2**24  # bytes of official lines in a record batch: most claims are one
-STYLES = [(ascii, *marks) for marks in ((", ", ": "), (",", ":")) for ascii in (False, True)]
-STORE_KEYS = {"url", "url2text", "file"}  # the first line of a store has one at least
+CORES = 4  # that are used at most: each takes up to 300 MB
+SMALL = 2**25  # bytes that one process packs faster than several are started
 
 
 class Packer:
@@ -47,7 +35,8 @@ class Packer:
     folder `to`, or goes on where an earlier one was stopped. Iterate over it: each file is yielded
     when it is packed, was packed before, or turned out bad.
 
-    part: bytes of official files that go into one file of documents; a kill can cost as much work.
+    part: bytes of official files that go into one file of documents; a kill can cost as much work
+    for each core.
     kept: how many files were packed before. bad: files that can't be packed, with line and reason.
     Raises ClaimflowError where `path` has no files or two of one claim, where `to` holds something
     else or another state of a file, and while another process packs into it.
@@ -92,7 +81,7 @@ class Packer:
             self._write(entries)
         (self.to / "documents").mkdir(exist_ok=True)
         for file in (self.to / "documents").iterdir():
-            if re.fullmatch(r"\.?\d+\.arrow(\.part)?", file.name) and str(file) not in whole:
+            if re.fullmatch(r"\.?\d+\.(arrow|.*part)", file.name) and str(file) not in whole:
                 file.unlink()
         return entries
 
@@ -111,26 +100,18 @@ class Packer:
                 self.kept += 1
                 yield source
         number = max((e.part for e in entries.values()), default=-1) + 1
-        while todo:
-            part = _Part(self.to, number)
-            try:
-                while todo and part.size < self.limit:
-                    source = todo.pop(0)
-                    try:
-                        part.add(source)
-                    except BadFileError as error:
-                        line, reason = error.args
-                        self.bad.append(BadLine(file=source.name, line=line, reason=str(reason)))
-                    yield source
-                if part.entries:
-                    part.keep()
-                    entries |= {entry.claim: entry for entry in part.entries}
-                    self._write(entries)
-            except OSError as error:
-                raise disk_error(error, part.path) from error
-            finally:
-                part.close()
-            number += 1
+        folder = str(self.to / "documents")
+        tasks = [
+            Task(folder=folder, number=number + i, sources=part)
+            for i, part in enumerate(_parts(todo, self.limit))
+        ]
+        for task, made in zip(tasks, _all_made(tasks), strict=True):
+            self.bad += made.bad
+            if made.entries:
+                os.replace(made.file, f"{folder}/{task.number:05}.arrow")
+                entries |= {entry.claim: entry for entry in made.entries}
+                self._write(entries)
+            yield from task.sources
 
     def _write(self, entries: dict[str, Entry]) -> None:
         import pyarrow as pa
@@ -153,137 +134,47 @@ def _batches(path: str) -> int:
         return -1
 
 
-class _Part:
-    """A file of documents that is being written. entries: its claims. size: in official bytes."""
+def _parts(sources: list[Source], limit: int) -> Iterator[list[Source]]:
+    """Runs of at least `limit` bytes each, but for the last."""
+    part: list[Source] = []
+    size = 0
+    for source in sources:
+        part.append(source)
+        size += source.size
+        if size >= limit:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
-    def __init__(self, to: Path, number: int) -> None:
-        import pyarrow as pa
 
-        self.number = number
-        self.path = to / "documents" / f"{number:05}.arrow"
-        self.aside = self.path.with_name(f".{self.path.name}.part")
-        self.file = open(self.aside, "wb")  # noqa: SIM115
-        self.out = pa.ipc.new_file(self.file, document_schema())
-        self.entries: list[Entry] = []
-        self.size = self.batches = 0
+def _all_made(tasks: list[Task]) -> Iterator[Made]:
+    """What comes of each task, in order: on several cores where it pays to start processes."""
+    cores = min(len(os.sched_getaffinity(0)), CORES, len(tasks))
+    if cores < 2 or sum(s.size for task in tasks for s in task.sources) < SMALL:
+        yield from map(make, tasks)
+        return
+    pool = ThreadPoolExecutor(cores)  # a thread waits for a process
+    try:
+        yield from pool.map(_made_apart, tasks)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
-    def add(self, source: Source) -> None:
-        """Append a file. Raises BadFileError before anything of it is written."""
-        reading = _Reading(source)
-        batches: Iterable[pa.RecordBatch] = reading.batches()
-        if source.size <= LARGE:
-            batches = list(batches)
-        else:
-            for _ in batches:
-                pass
-            reading = _Reading(source)
-            batches = reading.batches()
-        first = self.batches
-        for batch in batches:
-            self.out.write_batch(batch)
-            self.batches += 1
-        self.size += reading.size
-        self.entries.append(
-            Entry(
-                claim=source.claim,
-                file=Path(source.name).name,
-                source=source.name,
-                size=reading.size,
-                stamp=source.stamp,
-                digest=reading.seen.hexdigest(),
-                documents=reading.documents,
-                sentences=reading.sentences,
-                part=self.number,
-                first=first,
-                batches=self.batches - first,
-                forms=list(reading.forms),
-            )
+
+def _made_apart(task: Task) -> Made:
+    done = subprocess.run(
+        [sys.executable, "-m", "components.store.part"],
+        input=msgspec.json.encode(task),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        check=False,
+    )
+    if done.returncode:
+        raise ClaimflowError(
+            f"The process that packed {len(task.sources)} files from {task.sources[0].name} on "
+            f"ended with code {done.returncode} (-9: memory ran out). Start again to go on."
         )
-
-    def keep(self) -> None:
-        """Put the file under its name."""
-        self.out.close()
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        os.replace(self.aside, self.path)
-
-    def close(self) -> None:
-        """Remove what was not kept."""
-        with contextlib.suppress(OSError):  # a full disk, when the rest is written
-            self.file.close()
-        self.aside.unlink(missing_ok=True)
-
-
-class _Reading:
-    """An official file, turned into record batches. What it counts holds when all are made."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.seen = hashlib.blake2b(digest_size=16)
-        self.documents = self.sentences = self.size = 0
-        self.style = STYLES[0]  # of the last line
-        self.forms: dict[str, int] = {}
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Raises BadFileError at the first line that is no record."""
-        rows: list[dict[str, Any]] = []
-        held = 0
-        for number, piece, text in self.source.pieces():
-            try:
-                record = decode_line(text, dict[str, Any])
-                rows.append(self._row(number, piece, record))
-            except (ValueError, RecursionError) as error:
-                raise BadFileError(number, error) from None
-            if not self.documents and not STORE_KEYS & set(record):
-                raise BadFileError(number, "no store of a claim: it has neither url nor url2text")
-            self.seen.update(piece)
-            self.size += len(piece)
-            self.documents += 1
-            self.sentences += len(rows[-1].get("url2text") or [])
-            held += len(piece)
-            if held >= BATCH:
-                yield _batch(rows)
-                rows, held = [], 0
-        if rows:
-            yield _batch(rows)
-        if not self.documents:
-            raise BadFileError(1, "is empty")
-
-    def _row(self, number: int, piece: bytes, record: dict[str, Any]) -> dict[str, Any]:
-        row = {key: value for key, value in record.items() if _fits(key, value)}
-        extra = {key: value for key, value in record.items() if key not in row}
-        form = self._form(piece, record)
-        return row | {
-            "claim": self.source.claim,
-            "line": number,
-            "extra": json.dumps(extra, ensure_ascii=False) if extra else None,
-            "form": form,
-            "raw": piece if form is None else None,
-        }
-
-    def _form(self, piece: bytes, record: dict[str, Any]) -> int | None:
-        """The number of the form that gives the piece back to the byte, or None."""
-        end = piece[len(body(piece)) :].decode("latin-1")
-        for style in dict.fromkeys((self.style, *STYLES)) if piece.startswith(b"{") else ():
-            form = Form(*style, end, list(record))
-            if form.write(record) == piece:
-                self.style = style
-                return self.forms.setdefault(json.dumps(form), len(self.forms))
-        return None
-
-
-def _fits(key: str, value: Any) -> bool:
-    """Whether the column of a key gives the value back."""
-    if key == "claim_id":
-        return value is None or (type(value) is int and -(2**63) <= value < 2**63)
-    if key == "url2text":
-        return value is None or (type(value) is list and set(map(type, value)) <= {str})
-    return key in TEXTS and (value is None or type(value) is str)
-
-
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    schema = document_schema()
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
-    return pa.record_batch(columns, schema=schema)
+    made = msgspec.json.decode(done.stdout, type=Made)
+    if made.error:
+        raise ClaimflowError(made.error)
+    return made

@@ -76,17 +76,24 @@ class Form(NamedTuple):
 
 
 class Line(msgspec.Struct):
-    """A line of an official file: its record, or the line itself in `raw`."""
+    """A line of an official file: its record, or the line itself in `raw`.
+
+    plain: all values come from columns, which have their types.
+    """
 
     number: int
     record: dict[str, Any]
     form: Form | None
     raw: bytes | None
+    plain: bool
 
     def read(self, type: Any) -> Any:
-        """As a record of a type. Raises ValueError (msgspec.ValidationError) where it is none."""
+        """As a record of a type, which has the columns' types where it has their names. Raises
+        ValueError (msgspec.ValidationError) where it is none."""
         if self.raw is not None:
             return decode_line(body(self.raw), type)
+        if self.plain and (wanted := getattr(type, "__struct_fields__", None)):
+            return type(**{key: value for key, value in self.record.items() if key in wanted})
         return msgspec.convert(self.record, type)
 
     def write(self) -> bytes:
@@ -199,7 +206,7 @@ class Packed:
             own = zip(*(columns[name] for name in ("line", "form", "extra", "raw")), strict=True)
             for i, (number, at, text, raw) in enumerate(own):
                 if at is None:
-                    yield Line(number, {}, None, raw)
+                    yield Line(number, {}, None, raw, False)
                     continue
                 form = forms[at]
                 if text:
@@ -207,7 +214,7 @@ class Packed:
                     record = {k: extra[k] if k in extra else columns[k][i] for k in form.keys}
                 else:
                     record = {k: columns[k][i] for k in form.keys}
-                yield Line(number, record, form, None)
+                yield Line(number, record, form, None, not text)
 
     def digest(self, claim: str) -> str:
         """Digest of what is kept of a claim; remembered while the file with it stays."""
