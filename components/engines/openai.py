@@ -6,14 +6,18 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from components.engines import adapter as adapters
 from components.engines.base import Engine, Message, Reply, Request
 from components.errors import ClaimflowError
 from components.step import Context
 
 if TYPE_CHECKING:
     import httpx
+
+MOST_LIKELY = 20  # tokens that a server tells the log-probability of, at most
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -23,7 +27,9 @@ class OpenAiEngine(Engine):
     url: the address up to and with `/v1`. model: its name there; the server knows what weights
     that means, so a server that changes them under one name needs another `url` or name.
     key_variable: the environment variable that holds the key, if the server asks for one.
-    parallel: requests at once. timeout: seconds that one reply may take.
+    parallel: requests at once. timeout: seconds that one reply may take. adapter: a LoRA folder
+    that the server has under the start of its digest: `vllm serve MODEL --enable-lora
+    --lora-modules DIGEST=FOLDER`; a server without it is an error that says this line.
 
     A request that the server is too busy for (429), fails at (5xx), or answers late or with what is
     no completion, is sent `attempts` times, `wait` seconds later and then four times as long each
@@ -41,6 +47,7 @@ class OpenAiEngine(Engine):
 
     url: str
     model: str
+    adapter: Path | None = None
     key_variable: str = "OPENAI_API_KEY"
     parallel: int = 16
     timeout: float = 120.0
@@ -50,6 +57,9 @@ class OpenAiEngine(Engine):
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.parallel < 1:
             raise ClaimflowError("llm.attempts and llm.parallel are 1 or more.")
+        if self.adapter is not None:
+            self.adapter = Path(self.adapter).absolute()
+            adapters.read(self.adapter)
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -124,6 +134,11 @@ class OpenAiEngine(Engine):
                 f"{url} wants a key ({response.status_code}): put it in the environment variable "
                 f"{self.key_variable}."
             )
+        if response.status_code == 404 and self.adapter:
+            raise ClaimflowError(
+                f"{url} has no adapter {self._model()} (404). Start it with `--enable-lora "
+                f"--lora-modules {self._model()}={self.adapter}`. {_reason(response)}"
+            )
         if response.status_code == 404:
             raise ClaimflowError(
                 f"{url} knows no model {self.model} (404): set llm.model or llm.url. "
@@ -138,11 +153,15 @@ class OpenAiEngine(Engine):
                 f"{url} failed ({response.status_code}): see its log. {_reason(response)}",
                 _after(response),
             )
-        return self._read(response, chat, request.logprobs)
+        return self._read(response, chat, request)
+
+    def _model(self) -> str:
+        """The name to ask for; of the adapter, its digest as it was when first asked."""
+        return adapters.name(self.adapter) if self.adapter else self.model
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self.model,
+            "model": self._model(),
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -154,30 +173,48 @@ class OpenAiEngine(Engine):
             body["messages"] = [_turn(message) for message in request.prompt]
         if request.stop:
             body["stop"] = request.stop
-        if request.logprobs:
-            body["logprobs"] = 1 if isinstance(request.prompt, str) else True
+        if request.logprobs or request.choices:
+            likely = MOST_LIKELY if request.choices else 1
+            if isinstance(request.prompt, str):
+                body["logprobs"] = likely
+            else:
+                body |= {"logprobs": True, "top_logprobs": likely}
         if request.json_schema is not None:
             schema = {"name": "reply", "strict": True, "schema": request.json_schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
-    def _read(self, response: httpx.Response, chat: bool, logprobs: bool) -> Reply:
+    def _read(self, response: httpx.Response, chat: bool, request: Request) -> Reply:
         try:
             data = response.json()
             choice, usage = data["choices"][0], data["usage"]
             if choice["finish_reason"] not in ("stop", "length"):
                 return Reply(error=f"the server broke off the reply: {choice['finish_reason']}")
-            values = None
-            if logprobs and chat:
-                values = [token["logprob"] for token in choice["logprobs"]["content"]]
-            elif logprobs:
-                values = choice["logprobs"]["token_logprobs"]
+            values, scores = None, []
+            if request.logprobs or request.choices:
+                made = choice["logprobs"]
+                if chat:
+                    values = [token["logprob"] for token in made["content"]]
+                else:
+                    values = made["token_logprobs"]
+            if request.choices:
+                if chat:
+                    likely = {t["token"]: t["logprob"] for t in made["content"][0]["top_logprobs"]}
+                else:
+                    likely = made["top_logprobs"][0]
+                if unlikely := [word for word in request.choices if word not in likely]:
+                    return Reply(
+                        error=f"the server tells the {len(likely)} likeliest tokens, and "
+                        f"{', '.join(unlikely)} is none of them"
+                    )
+                scores = [likely[word] for word in request.choices]
             return Reply(
                 text=(choice["message"]["content"] or "") if chat else choice["text"],
                 prompt_tokens=usage["prompt_tokens"],
                 completion_tokens=usage["completion_tokens"],
                 finish_reason=choice["finish_reason"],
-                logprobs=values,
+                logprobs=values if request.logprobs else None,
+                scores=scores,
             )
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise _PassingError(
