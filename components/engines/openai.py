@@ -31,10 +31,10 @@ class OpenAiEngine(Engine):
     that the server has under the start of its digest: `vllm serve MODEL --enable-lora
     --lora-modules DIGEST=FOLDER`; a server without it is an error that says this line.
 
-    A request that the server is too busy for (429), fails at (5xx), or answers late or with what is
-    no completion, is sent `attempts` times, `wait` seconds later and then four times as long each
-    time, or when its Retry-After says, a minute at most. After the last it costs itself alone, as
-    does one that the server refuses (400, 413, 422: too long, say).
+    A request that the server is too busy for (429), fails at (5xx), or answers late, in part or
+    with what is no completion, is sent `attempts` times, `wait` seconds later and then four times
+    as long each time, or when its Retry-After says, a minute at most. After the last it costs
+    itself alone, as does one that the server refuses (400, 413, 422: too long, say).
     A server that is away, wants a key, doesn't know the model, or has failed at more requests in a
     row than run at once stops the batch with a ClaimflowError once the replies on their way are
     in, and these are kept; flows then try again.
@@ -72,7 +72,8 @@ class OpenAiEngine(Engine):
         in_row = 0
         pool = ThreadPoolExecutor(self.parallel)
         try:
-            with httpx.Client(headers=headers, timeout=self.timeout) as client:
+            limits = httpx.Limits(max_connections=self.parallel)
+            with httpx.Client(headers=headers, timeout=self.timeout, limits=limits) as client:
                 numbers = {
                     pool.submit(self._asked, client, request): i
                     for i, request in enumerate(requests)
@@ -116,12 +117,14 @@ class OpenAiEngine(Engine):
         chat = not isinstance(request.prompt, str)
         url = f"{self.url.rstrip('/')}/{'chat/completions' if chat else 'completions'}"
         try:
-            response = client.post(url, json=self._body(request))
+            response = self._sent(client, url, self._body(request))
         except httpx.TimeoutException:
             raise _PassingError(
                 f"{url} gave no reply in {self.timeout:g} s: raise llm.timeout or lower "
                 "llm.parallel."
             ) from None
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            raise _PassingError(f"{url} cut off its reply ({error}): see its log.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ClaimflowError(
                 f"No server answers at {url} ({error}): start one, for instance "
@@ -154,6 +157,21 @@ class OpenAiEngine(Engine):
                 _after(response),
             )
         return self._read(response, chat, request)
+
+    def _sent(self, client: httpx.Client, url: str, body: dict[str, Any]) -> httpx.Response:
+        """The whole response. httpx.ReadTimeout also where one trickles in for too long."""
+        import httpx
+
+        end = time.monotonic() + self.timeout
+        with client.stream("POST", url, json=body) as response:
+            parts = []
+            for part in response.iter_raw():
+                parts.append(part)
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout("late")
+            headers = {name: value for name, value in response.headers.items()
+                       if name != "content-length"}  # fmt: skip
+            return httpx.Response(response.status_code, headers=headers, content=b"".join(parts))
 
     def _model(self) -> str:
         """The name to ask for; of the adapter, its digest as it was when first asked."""

@@ -102,15 +102,19 @@ class _Loaded:
         from transformers.utils import logging
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        check(folder, dtype, 0, psutil.virtual_memory().available, "of memory")
+        if torch.cuda.is_available():
+            check(folder, dtype, 0, torch.cuda.mem_get_info()[0], "free on the card")
+        else:
+            check(folder, dtype, 0, psutil.virtual_memory().available, "of memory")
         try:
-            self.model: Any = AutoModelForCausalLM.from_pretrained(
+            model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, dtype), local_files_only=True
             )
         except (OSError, ValueError) as error:
             raise ClaimflowError(
                 f"Can't load a language model from {folder}: {str(error).splitlines()[0]}"
             ) from error
+        self.model: Any = model.to("cuda" if torch.cuda.is_available() else "cpu")
         self.tokenizer = tokenizer
         self.pad = self.tokenizer.pad_token_id
         if self.pad is None:
