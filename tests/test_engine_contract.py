@@ -218,8 +218,6 @@ def test_a_stop_text_ends_a_reply(make: Make, models: Toys, ctx: Context) -> Non
 
 def test_samples_by_seed(make: Make, models: Toys, ctx: Context, tmp_path: Path) -> None:
     """n samples are n seeds; a seed gives the same reply whatever else is asked for."""
-    import torch
-
     samples = [
         Request(prompt="Once upon", max_tokens=4, temperature=1.0, top_p=0.9, seed=seed,
                 logprobs=True)
@@ -234,10 +232,9 @@ def test_samples_by_seed(make: Make, models: Toys, ctx: Context, tmp_path: Path)
     for reply in replies:
         assert reply.logprobs
         assert float((found - reply.logprobs[0]).abs().min()) < 1e-4
-    cold = [msgspec.structs.replace(r, temperature=1e-3, top_p=1.0) for r in samples[:2]]
-    texts = {reply.text for reply in make().generate(cold, ctx)}
+    narrow = [msgspec.structs.replace(r, top_p=1e-6) for r in samples[:2]]
+    texts = {reply.text for reply in make().generate(narrow, ctx)}
     assert texts == {Model(models.base).greedy("Once upon", 4).text}
-    assert torch.isfinite(found).all()
 
 
 def test_a_schema_is_kept_to(make: Make, ctx: Context) -> None:
