@@ -16,6 +16,7 @@ from components.engines.adapter import name
 from components.engines.base import Message, Request
 from components.engines.openai import OpenAiEngine
 from components.errors import ClaimflowError
+from components.reason.fit import fitted
 from components.step import Context
 
 
@@ -184,6 +185,22 @@ def test_a_reply_that_breaks_off_is_asked_for_again(
     assert words in str(replies[7].error)
     assert [reply.text for reply in replies if not reply.error] == [*"0123456", *"89"]
     assert kept(ctx) == 9
+
+
+def test_evidence_is_cut_by_the_context_that_is_said(server: Server, tmp_path: Path) -> None:
+    ctx = Context(Cache(tmp_path))
+
+    def make(size: int | None) -> Request:
+        pairs = [f"Question {n}? {'answer ' * 40 * (n + 1)}"[:size] for n in range(3)]
+        return Request(prompt=[Message(role="user", content="\n".join(pairs))], max_tokens=20)
+
+    whole, cut = fitted(remote(server), make, 900, ctx)
+    assert (whole, cut) == (make(None), False)
+    short, cut = fitted(remote(server, context=100), make, 900, ctx)
+    assert cut
+    text = short.prompt[0].content  # type: ignore[union-attr]
+    assert 200 < len(text) <= (100 - 20 - 8) * 3
+    assert all(f"Question {n}?" in text for n in range(3))
 
 
 def test_an_adapter_is_asked_for_by_the_name_of_its_content(server: Server, tmp_path: Path) -> None:

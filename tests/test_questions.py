@@ -195,7 +195,7 @@ def test_smollm2_asks_about_demo_claims(tmp_path: Path) -> None:
 
     if not (home() / "models" / "SmolLM2-135M-Instruct").is_dir():
         pytest.skip("no model laid out")
-    data = Demo(limit=2)
+    data = Demo(limit=1)
     if not data.folder.joinpath("dev.json").exists():
         pytest.skip("no demo data")
     claims = data.claims()

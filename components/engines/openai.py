@@ -17,6 +17,7 @@ from components.step import Context
 if TYPE_CHECKING:
     import httpx
 
+CHARACTERS = 3  # of a token, at least, in all but dense text: English has about 4
 MOST_LIKELY = 20  # tokens that a server tells the log-probability of, at most
 
 
@@ -27,8 +28,10 @@ class OpenAiEngine(Engine):
     url: the address up to and with `/v1`. model: its name there; the server knows what weights
     that means, so a server that changes them under one name needs another `url` or name.
     key_variable: the environment variable that holds the key, if the server asks for one.
-    parallel: requests at once. timeout: seconds that one reply may take. adapter: a LoRA folder
-    that the server has under the start of its digest: `vllm serve MODEL --enable-lora
+    parallel: requests at once. timeout: seconds that one reply may take. context: tokens of prompt
+    and reply that the server takes, by which steps cut evidence that is too long, at CHARACTERS of
+    text a token; None: nothing is cut, and the server refuses what it can't take. adapter: a LoRA
+    folder that the server has under the start of its digest: `vllm serve MODEL --enable-lora
     --lora-modules DIGEST=FOLDER`; a server without it is an error that says this line.
 
     A request that the server is too busy for (429), fails at (5xx), or answers late, in part or
@@ -42,12 +45,13 @@ class OpenAiEngine(Engine):
 
     outside: ClassVar[bool] = True
     unkeyed: ClassVar[tuple[str, ...]] = (
-        "key_variable", "parallel", "timeout", "attempts", "wait",
+        "key_variable", "context", "parallel", "timeout", "attempts", "wait",
     )  # fmt: skip
 
     url: str
     model: str
     adapter: Path | None = None
+    context: int | None = None
     key_variable: str = "OPENAI_API_KEY"
     parallel: int = 16
     timeout: float = 120.0
@@ -60,6 +64,14 @@ class OpenAiEngine(Engine):
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
             adapters.read(self.adapter)
+
+    def fits(self, request: Request, ctx: Context) -> bool:
+        if self.context is None:
+            return True
+        prompt = request.prompt
+        turns = [prompt] if isinstance(prompt, str) else [turn.content for turn in prompt]
+        tokens = sum(len(turn) / CHARACTERS + 8 for turn in turns)  # 8: what marks a turn
+        return tokens + request.max_tokens <= self.context
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
