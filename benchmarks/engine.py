@@ -4,9 +4,10 @@ On the CPU vLLM answers 16 at once, transformers one by one and 16 at once; with
 answer 1, 16 and 128 at once. The chats ask for a question about a claim of AVeriTeC's dev split.
 Before, in float32, the replies of both are compared; where two differ, the gap says how much more
 likely one engine's token is than the other's, by transformers. Then the same again from the cache,
-and four adapters (random weights, rank 16) at once beside one. `prompts=32` says how many chats a
-line takes at least, `tokens=48` how long a reply is at most, `threads=1` of the CPU, for both (all
-its cores; where other work shares them one is steadier). Needs vLLM.
+and four adapters (random weights, rank 16) at once beside one; `adapters=no` leaves these out: on a
+CPU they take many minutes. `prompts=32` says how many chats a line takes at least, `tokens=48` how
+long a reply is at most, `threads=1` of the CPU, for both (all its cores; where other work shares
+them one is steadier). Needs vLLM.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -56,10 +58,15 @@ class Bench:
         """(replies, seconds) without the load."""
         ctx = self.ctx(type(engine).__name__)
         engine.generate([Request(prompt="Hello", max_tokens=2)], ctx)
+        cpu = time.process_time()
         replies, seconds = timed(lambda: engine.generate(requests, ctx))
+        cpu = time.process_time() - cpu
         assert not [reply.error for reply in replies if reply.error]
         made = sum(reply.completion_tokens for reply in replies)
-        print(f"# {type(engine).__name__}: {made} tokens in {seconds:.2f} s", flush=True)
+        print(
+            f"# {type(engine).__name__}: {made} tokens in {seconds:.2f} s, CPU {cpu:.2f} s",
+            flush=True,
+        )
         return replies, seconds
 
     def rate(self, engine: Engine, requests: list[Request]) -> float:
@@ -181,10 +188,11 @@ def main() -> None:
             against = {most: rates[most]} if cuda else rates
             bench.speed(chats(max(least, 2 * most)), most, against)
         bench.cached(chats(least))
-        bench.adapters(chats(max(least, 2 * sizes[-1])), sizes[-1])
+        if argument("adapters") != "no":
+            bench.adapters(chats(max(least, 2 * sizes[-1])), sizes[-1])
         bench.compare(chats(least), threads)
         print(f"# load {os.getloadavg()[0]:.1f}", flush=True)
-    finish(bench.rows, "device", "prompts", "tokens", "threads")
+    finish(bench.rows, "device", "prompts", "tokens", "threads", "adapters")
 
 
 if __name__ == "__main__":

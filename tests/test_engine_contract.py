@@ -109,6 +109,7 @@ def make(request: pytest.FixtureRequest, models: Toys) -> Iterator[Make]:
                     ["vllm.entrypoints.openai.api_server", f"--model={models.base}",
                      "--served-model-name=llama", "--dtype=float32", "--enforce-eager",
                      f"--port={port}", f"--max-model-len={CONTEXT}", "--enable-lora",
+                     "--max-loras=4",  # with one slot, replies of mixed batches were wrong
                      f"--structured-outputs-config={json.dumps(JSON)}",
                      "--lora-modules", *(f"{name(folder)}={folder}" for folder in folders)],
                     port,
@@ -308,6 +309,10 @@ def test_a_trained_verdict_has_the_same_label_probabilities(
         requests.append(Request(prompt=turn, max_tokens=1, choices=words))
     replies = make(models.verdict).generate(requests, ctx)
     for reply, expected in zip(replies, judge.scores(rows).tolist(), strict=True):
+        if reply.error:  # a server tells of 20 tokens, and so small a model holds others likelier
+            assert isinstance(make(), OpenAiEngine)
+            assert "likeliest tokens" in reply.error
+            continue
         assert reply.scores == pytest.approx(expected, abs=1e-4)
 
 
