@@ -15,7 +15,7 @@ from components import assets
 from components.cache import key_of
 from components.engines import adapter as adapters
 from components.engines.base import Engine, Reply, Request, cut
-from components.engines.memory import check
+from components.engines.memory import check, check_large
 from components.engines.schema import Grammars
 from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
@@ -47,11 +47,12 @@ class TransformersEngine(Engine):
 
     def __post_init__(self) -> None:
         self.model = assets.model(self.model)
+        if self.dtype not in ("float32", "bfloat16"):
+            raise ClaimflowError(f"llm.dtype is {self.dtype}: choose float32 or bfloat16.")
+        check_large(self.model, self.dtype, 0)
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
             adapters.check(self.adapter, self.model)
-        if self.dtype not in ("float32", "bfloat16"):
-            raise ClaimflowError(f"llm.dtype is {self.dtype}: choose float32 or bfloat16.")
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         import torch

@@ -16,7 +16,7 @@ from components import assets
 from components.cache import key_of
 from components.engines import adapter as adapters
 from components.engines.base import Engine, Reply, Request
-from components.engines.memory import GIB, check, need
+from components.engines.memory import GIB, check, check_large, need
 from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
 from components.step import Context, identity
@@ -68,6 +68,7 @@ class VllmEngine(Engine):
                 "none of them."
             )
         self.model = assets.model(self.model)
+        check_large(self.model, self.dtype, self.context)
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
             self._check_adapter(self.adapter)
