@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import gc
 import importlib.metadata
 import importlib.util
 import sys
@@ -70,11 +71,15 @@ class Context:
     """What steps may use besides their cases: cache, training claims, loaded models, seed.
 
     train: claims of the training split, overlaps with the evaluated split already dropped.
-    seed: the one seed of a run; steps derive theirs with `seed_for`.
+    seed: the one seed of a run; steps derive theirs with `seed_for`. stage: what models are loaded
+    for, see `loaded`.
     """
 
-    def __init__(self, cache: Cache, train: list[Claim] | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, cache: Cache, train: list[Claim] | None = None, seed: int = 0, stage: str = ""
+    ) -> None:
         self.cache = cache
+        self.stage = stage
         self.train = train or []
         self.seed = seed
         self.tokens = {"prompt": 0, "completion": 0}
@@ -90,34 +95,63 @@ class Context:
         if folder := step.given():
             return Artifact(path=str(folder), digest=folder_digest(folder))
         step.check_train(self.train)
-        return self.cache.artifact(
-            self.fit_key(step), lambda folder: step.fit(self.train, folder, self)
-        )
+
+        def fit(folder: Path) -> None:
+            _make_room(self.stage)
+            step.fit(self.train, folder, self)
+
+        return self.cache.artifact(self.fit_key(step), fit)
 
     def fit_key(self, step: TrainedStep) -> str:
         """What the model of `step` is kept under: its settings, the training claims, the seed."""
         return key_of("fit", identity(step), self.train_digest, self.seed)
 
-    def loaded(self, key: str, load: Callable[[], Any]) -> Any:
-        """What `load()` gives, kept in this process: models and indexes are opened once."""
-        return _loaded(key, load)
+    def loaded(self, key: str, load: Callable[[], Any], large: bool = False) -> Any:
+        """What `load()` gives, kept in this process: models and indexes are opened once.
+
+        large: it takes turns with others on one device. Before another large one is loaded, those
+        that only earlier stages used are released; one that the next stage uses too stays.
+        """
+        with _models_lock:
+            if key not in _models:
+                if large:
+                    _make_room(self.stage)
+                _models[key] = load()
+            if large:
+                _last_used[key] = self.stage
+            return _models[key]
 
 
 _models: dict[str, Any] = {}
+_last_used: dict[str, str] = {}  # the stage that used a large one last
 _models_lock = threading.RLock()
 
 
-def _loaded(key: str, load: Callable[[], Any]) -> Any:
+def _make_room(stage: str) -> None:
+    """Release the large models that other stages used last."""
     with _models_lock:
-        if key not in _models:
-            _models[key] = load()
-        return _models[key]
+        others = [key for key, used in _last_used.items() if used != stage]
+        for key in others:
+            del _last_used[key]
+            _models.pop(key, None)
+    if others:
+        _give_back()
 
 
 def release_models() -> None:
     """Forget every model and index that this process holds."""
     with _models_lock:
         _models.clear()
+        _last_used.clear()
+    _give_back()
+
+
+def _give_back() -> None:
+    """Let what nobody refers to any more go back to the system and the device."""
+    gc.collect()
+    torch = sys.modules.get("torch")  # who has not imported it has nothing on a device
+    if torch and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def identity(value: Any) -> Any:

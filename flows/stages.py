@@ -53,13 +53,13 @@ class Data(Record):
 @task(cache_policy=NO_CACHE, task_run_name="fit {name}")
 def fit(name: str, config: dict[str, Any], scope: dict[str, Any]) -> str:
     """Fit a trained step, unless the cache has it; the model's digest."""
-    return context(Scope(**scope)).model(build(config)).digest
+    return context(Scope(**scope), name).model(build(config)).digest
 
 
 @task(cache_policy=NO_CACHE, task_run_name="{name} shard {number}")
 def shard(name: str, number: int, config: dict[str, Any], refs: str, scope: dict[str, Any]) -> str:
     """Run a step on a shard. `refs` and the result are digests of lists of case references."""
-    ctx = context(Scope(**scope))
+    ctx = context(Scope(**scope), name)
     cases = decode(ctx.cache.get(refs) or b"", list[CaseRef])
     return ctx.cache.put(encode(run_step(build(config), name, cases, ctx)))
 
@@ -67,7 +67,7 @@ def shard(name: str, number: int, config: dict[str, Any], refs: str, scope: dict
 @task(cache_policy=NO_CACHE, task_run_name="index {name} {passages}")
 def index(name: str, config: dict[str, Any], passages: str, scope: dict[str, Any]) -> bool:
     """Build what a retriever searches of one store, by the digest of its passages."""
-    ctx = context(Scope(**scope))
+    ctx = context(Scope(**scope), name)
     texts = [p.text for p in decode(ctx.cache.get(passages) or b"", list[Passage])]
     if texts:
         build(config).index(passages, texts, ctx)
@@ -80,9 +80,9 @@ def cached(name: str, cases: int) -> Any:
     return Completed(name="Cached", message=f"{cases} cases from cache")
 
 
-def context(scope: Scope) -> Context:
+def context(scope: Scope, stage: str = "") -> Context:
     """A context for one task; the training claims are decoded once a process."""
-    return Context(open_cache(scope.cache), _train(scope.cache, scope.train), scope.seed)
+    return Context(open_cache(scope.cache), _train(scope.cache, scope.train), scope.seed, stage)
 
 
 def plain(scope: Scope) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def run_stage(
 
     start = time.perf_counter()
     step = build(config)
-    ctx = context(scope)
+    ctx = context(scope, name)
     if isinstance(step, Search):
         check_k(step, name, refs, ctx.cache)
     if isinstance(step, TrainedStep):

@@ -240,7 +240,7 @@ def test_smollm2_judges_and_is_found_too_weak(tmp_path: Path) -> None:
     if not (home() / "models" / SMOLLM2).is_dir():
         pytest.skip("no model laid out")
     engine = TransformersEngine(model=Path(SMOLLM2))
-    scorer = Averitec2025(judge=LlmJudge(engine=engine, max_tokens=64, attempts=1), draws=50)
+    scorer = Averitec2025(judge=LlmJudge(engine=engine, max_tokens=12, attempts=1), draws=50)
     gold = [claim(str(i)) for i in range(2)]
     given = [prediction(str(i), R, [BAN, FINE]) for i in range(2)]
     cache = Cache(tmp_path)

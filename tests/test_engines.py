@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib.util
+import signal
+import subprocess
+import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -17,8 +22,8 @@ from components.engines.base import Engine, Message, Reply, Request, cut
 from components.engines.transformers import TransformersEngine
 from components.engines.vllm import VllmEngine
 from components.errors import ClaimflowError
-from components.files import home
-from components.step import Context, release_models
+from components.files import ROOT, home
+from components.step import Context, _models, release_models
 
 SMOLLM2 = Path("SmolLM2-135M-Instruct")
 needs_model = pytest.mark.skipif(
@@ -72,6 +77,101 @@ def test_a_crash_loses_no_finished_reply_and_an_error_is_not_kept(ctx: Context) 
         bad, good = Echo().generate([Request(prompt="bad"), Request(prompt="good")], ctx)
         assert (bad.error, good.error) == ("refused", None)
     assert sorted(Echo.asked) == ["bad", "bad", "good"]
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from components.cache import Cache
+from components.engines.base import Request
+from components.step import Context
+from tests.test_engines import Echo
+
+class Slow(Echo):
+    def replies(self, requests, ctx):
+        for done in super().replies(requests, ctx):
+            print(done[0], flush=True)
+            yield done
+            time.sleep(0.01)
+
+Slow.__name__ = Slow.__qualname__ = "Echo"
+Slow.__module__ = Echo.__module__
+Slow().generate([Request(prompt=str(n)) for n in range(300)], Context(Cache(sys.argv[1])))
+"""
+
+
+def test_kill_9_loses_no_finished_reply(tmp_path: Path) -> None:
+    """At most the reply that was on its way into the cache."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout
+    given = [int(process.stdout.readline()) for _ in range(50)]
+    process.send_signal(signal.SIGKILL)
+    given += [int(line) for line in process.stdout]
+    process.wait()
+    process.stdout.close()
+    assert len(given) < 300
+    Echo.asked.clear()
+    prompts = [str(n) for n in range(300)]
+    assert texts(Echo(), Context(Cache(tmp_path)), *prompts) == [f"{p}!" for p in prompts]
+    asked_again = {int(prompt) for prompt in Echo.asked} & set(given)
+    assert asked_again <= {given[-1]}
+
+
+def test_thousands_of_prompts(ctx: Context) -> None:
+    """A repeated prompt costs one reply, and what is held beside the replies stays small."""
+    prompts = [f"{n} {'word ' * 200}" for n in range(1500)]
+    tracemalloc.start()
+    found = texts(Echo(), ctx, *prompts, *prompts[:500])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == [f"{prompt}!" for prompt in [*prompts, *prompts[:500]]]
+    assert len(Echo.asked) == 1500
+    assert peak < 8 * sum(map(len, prompts))
+
+
+@needs_model
+def test_models_take_turns(tmp_path: Path) -> None:
+    """The model of one stage leaves memory before that of the next is loaded; one that both use
+    stays."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=49152, hidden_size=256, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=64,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "a")
+    AutoTokenizer.from_pretrained(home() / "models" / SMOLLM2).save_pretrained(tmp_path / "a")
+    cache = Cache(tmp_path / "cache")
+    engine = TransformersEngine(model=tmp_path / "a")
+
+    def held() -> int:
+        """Bytes of all tensors."""
+        gc.collect()
+        return sum(
+            x.untyped_storage().nbytes() for x in gc.get_objects() if type(x) is torch.nn.Parameter
+        )
+
+    def ask(stage: str, prompt: str) -> None:
+        engine.generate([Request(prompt=prompt, max_tokens=2)], Context(cache, stage=stage))
+
+    release_models()
+    before = held()
+    size = 2 * 49152 * 256 * 4
+    ask("questioner", "a")
+    assert held() - before >= size
+    kept = list(_models.values())
+    ask("answerer", "b")  # uses the same
+    assert [id(x) for x in kept] == [id(x) for x in _models.values()]
+    kept.clear()
+    seen = []
+    Context(cache, stage="answerer").loaded("beside", lambda: seen.append(held()), large=True)
+    assert seen[0] - before >= size  # within a stage nothing goes
+    Context(cache, stage="reranker").loaded("next", lambda: seen.append(held()), large=True)
+    assert seen[1] - before < size / 10
+    release_models()
 
 
 @given(st.text(), st.lists(st.text(min_size=1), max_size=3))

@@ -288,7 +288,7 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
         pytest.skip("no model laid out")
     engine = TransformersEngine(model=Path(SMOLLM2))
     scorer = Ev2r(
-        judge=LlmJudge(engine=engine, max_tokens=32, attempts=1),
+        judge=LlmJudge(engine=engine, max_tokens=8, attempts=1),
         parts=["reference", "proxy", "proxy_llm", "reference_less", "trained", "rouge_l", "bleu",
                "meteor", "hungarian_meteor"],
         proxy=HeadVerdict(encoder=encoder),

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from components.cache import Cache
+from components.engines.adapter import name
 from components.engines.base import Message, Request
 from components.engines.openai import OpenAiEngine
 from components.errors import ClaimflowError
+from components.reason.fit import fitted
 from components.score.judge import cost
 from components.step import Context
 
@@ -38,6 +40,8 @@ class Server(http.server.ThreadingHTTPServer):
         self.passing: dict[str, int] = {}  # how often a prompt is turned away at first
         self.ends: dict[str, Any] = {}  # finish_reason by prompt
         self.usage = True
+        self.broken: dict[str, list[str]] = {}  # what happens first: "hangs", "trickles", "cuts"
+        self.over = threading.Event()
         self.asked: list[dict[str, Any]] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
@@ -57,6 +61,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.server.passing.get(prompt, 0) > 0:
             self.server.passing[prompt] -= 1
             status = 429
+        broken = self.server.broken.get(prompt, [])
+        fault = broken.pop(0) if broken else ""
+        if fault == "hangs":
+            self.server.over.wait(20)
+            return
         word = prompt.split()[-1]
         choice: dict[str, Any] = {"finish_reason": self.server.ends.get(prompt, "stop")}
         if chat:
@@ -74,7 +83,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Retry-After", "0")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if fault == "trickles":
+            for n in range(len(data)):
+                if self.server.over.wait(0.05):
+                    return
+                self.wfile.write(data[n : n + 1])
+        self.wfile.write(data[:20] if fault == "cuts" else data)
 
 
 @pytest.fixture
@@ -82,6 +96,7 @@ def server() -> Iterator[Server]:
     with Server() as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield running
+        running.over.set()
         running.shutdown()
 
 
@@ -170,6 +185,61 @@ def test_a_server_may_say_little(server: Server, tmp_path: Path) -> None:
     assert replies[-1].error == "the server broke off the reply: abort"
     assert ctx.tokens == {"prompt": 0, "completion": 0}
     assert cost(ctx)[0].startswith("The server did not say the tokens of 4 of the judge's replies")
+
+
+@pytest.mark.parametrize("fault", ["hangs", "trickles", "cuts"])
+def test_a_reply_that_breaks_off_is_asked_for_again(
+    server: Server, tmp_path: Path, fault: str
+) -> None:
+    """Once, and the next is whole; always, and it costs itself alone."""
+    ctx = Context(Cache(tmp_path))
+    server.broken = {"say 3": [fault], "say 7": [fault] * 9}
+    prompts = [f"say {i}" for i in range(10)]
+    engine = remote(server, parallel=2, attempts=2, timeout=0.5)
+    replies = engine.generate(greedy(*prompts), ctx)
+    assert [i for i, reply in enumerate(replies) if reply.error] == [7]
+    words = "cut off its reply" if fault == "cuts" else "no reply in 0.5 s: raise llm.timeout"
+    assert words in str(replies[7].error)
+    assert [reply.text for reply in replies if not reply.error] == [*"0123456", *"89"]
+    assert kept(ctx) == 9
+
+
+def test_evidence_is_cut_by_the_context_that_is_said(server: Server, tmp_path: Path) -> None:
+    ctx = Context(Cache(tmp_path))
+
+    def make(size: int | None) -> Request:
+        pairs = [f"Question {n}? {'answer ' * 40 * (n + 1)}"[:size] for n in range(3)]
+        return Request(prompt=[Message(role="user", content="\n".join(pairs))], max_tokens=20)
+
+    whole, cut = fitted(remote(server), make, 900, ctx)
+    assert (whole, cut) == (make(None), False)
+    short, cut = fitted(remote(server, context=100), make, 900, ctx)
+    assert cut
+    text = short.prompt[0].content  # type: ignore[union-attr]
+    assert 200 < len(text) <= (100 - 20 - 8) * 3
+    assert all(f"Question {n}?" in text for n in range(3))
+
+
+def test_an_adapter_is_asked_for_by_the_name_of_its_content(server: Server, tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        config = {"base_model_name_or_path": "echo", "r": ord(folder.name)}
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+    ctx = Context(Cache(tmp_path / "cache"))
+    first, second = (remote(server, adapter=folder) for folder in folders)
+    for engine in (first, second, remote(server), first):
+        engine.generate(greedy("say 1"), ctx)
+    names = [body["model"] for body in server.asked]
+    assert names == [name(folders[0]), name(folders[1]), "echo"]
+    assert len(names[0]) == 16
+    server.status["say 2"] = 404
+    with pytest.raises(
+        ClaimflowError, match=f"--enable-lora --lora-modules {names[0]}={folders[0]}"
+    ):
+        first.generate(greedy("say 2"), ctx)
+    with pytest.raises(ClaimflowError, match="describes no adapter"):
+        remote(server, adapter=tmp_path)
 
 
 def test_a_refused_request_costs_itself_alone(server: Server, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ class Request(Record):
     temperature: 0 is greedy. top_p: nucleus sampling (Holtzman et al. 2020, section 3.1). seed:
     of the sampling; equal requests give equal replies, so n samples are n requests with n seeds.
     stop: text that ends the reply and is not part of it. json_schema: what the reply must fit,
-    where the engine can enforce it.
+    where the engine can enforce it. choices: texts of one token each; the reply says how likely
+    the model held each as its first token.
     """
 
     prompt: str | list[Message]
@@ -34,6 +35,7 @@ class Request(Record):
     seed: int = 0
     stop: list[str] = []
     logprobs: bool = False
+    choices: list[str] = []
     json_schema: dict[str, Any] | None = None
 
 
@@ -41,10 +43,11 @@ class Reply(Record):
     """What came back.
 
     finish_reason: "stop" (the model ended, or a stop text came) or "length" (max_tokens reached).
-    logprobs: natural log-probability of each generated token, when asked for. uncounted: the
-    server does not say how many tokens prompt and reply have, and both counts are 0.
-    error: why this request could not be answered; such a reply is not kept, and the others are not
-    affected.
+    logprobs: natural log-probability of each generated token, when asked for. scores: that of each
+    of the request's choices as the first token, over the whole vocabulary, before temperature,
+    top_p and schema. uncounted: the server does not say how many tokens prompt and reply have, and
+    both counts are 0. error: why this request could not be answered; such a reply is not kept, and
+    the others are not affected.
     """
 
     text: str = ""
@@ -52,6 +55,7 @@ class Reply(Record):
     completion_tokens: int = 0
     finish_reason: str = "stop"
     logprobs: list[float] | None = None
+    scores: list[float] = []
     uncounted: bool = False
     error: str | None = None
 

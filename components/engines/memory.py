@@ -10,6 +10,7 @@ from components.errors import ClaimflowError
 from components.records import Record
 
 GIB = 1024**3
+LARGE = 16 * GIB
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -75,3 +76,20 @@ def check(folder: Path, dtype: str, context: int, free: int, place: str) -> None
         f"{dtype}{tokens if context else ''}. There are {free / GIB:.1f} GiB {place}. {remedy}, or "
         "run it where there is more memory."
     )
+
+
+def check_large(folder: Path, dtype: str, context: int) -> None:
+    """Raise ClaimflowError for a model that nothing here can hold, were all of it free.
+
+    For large ones alone, and before anything else: their digest takes minutes, and a small one is
+    not worth importing torch where the cache has its replies.
+    """
+    if need(folder, dtype).weights < LARGE:
+        return
+    import psutil
+    import torch
+
+    if torch.cuda.is_available():
+        check(folder, dtype, context, torch.cuda.mem_get_info()[1], "on the card")
+    else:
+        check(folder, dtype, context, psutil.virtual_memory().total, "of memory")

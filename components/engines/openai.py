@@ -6,14 +6,19 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from components.engines import adapter as adapters
 from components.engines.base import Engine, Message, Reply, Request
 from components.errors import ClaimflowError
 from components.step import Context
 
 if TYPE_CHECKING:
     import httpx
+
+CHARACTERS = 3  # of a token, at least, in all but dense text: English has about 4
+MOST_LIKELY = 20  # tokens that a server tells the log-probability of, at most
 
 
 # Why a reply ended, beside the model's own end, in the words of several servers.
@@ -30,12 +35,16 @@ class OpenAiEngine(Engine):
     url: the address up to and with `/v1`. model: its name there; the server knows what weights
     that means, so a server that changes them under one name needs another `url` or name.
     key_variable: the environment variable that holds the key, if the server asks for one.
-    parallel: requests at once. timeout: seconds that one reply may take.
+    parallel: requests at once. timeout: seconds that one reply may take. context: tokens of prompt
+    and reply that the server takes, by which steps cut evidence that is too long, at CHARACTERS of
+    text a token; None: nothing is cut, and the server refuses what it can't take. adapter: a LoRA
+    folder that the server has under the start of its digest: `vllm serve MODEL --enable-lora
+    --lora-modules DIGEST=FOLDER`; a server without it is an error that says this line.
 
-    A request that the server is too busy for (429), fails at (5xx), or answers late or with what is
-    no completion, is sent `attempts` times, `wait` seconds later and then four times as long each
-    time, or when its Retry-After says, a minute at most. After the last it costs itself alone, as
-    does one that the server refuses (400, 413, 422: too long, say).
+    A request that the server is too busy for (429), fails at (5xx), or answers late, in part or
+    with what is no completion, is sent `attempts` times, `wait` seconds later and then four times
+    as long each time, or when its Retry-After says, a minute at most. After the last it costs
+    itself alone, as does one that the server refuses (400, 413, 422: too long, say).
     A server need not say how many tokens it read and wrote: such replies are `uncounted`.
     A server that is away, wants a key, doesn't know the model, or has failed at more requests in a
     row than run at once stops the batch with a ClaimflowError once the replies on their way are
@@ -44,11 +53,13 @@ class OpenAiEngine(Engine):
 
     outside: ClassVar[bool] = True
     unkeyed: ClassVar[tuple[str, ...]] = (
-        "key_variable", "parallel", "timeout", "attempts", "wait",
+        "key_variable", "context", "parallel", "timeout", "attempts", "wait",
     )  # fmt: skip
 
     url: str
     model: str
+    adapter: Path | None = None
+    context: int | None = None
     key_variable: str = "OPENAI_API_KEY"
     parallel: int = 16
     timeout: float = 120.0
@@ -58,6 +69,17 @@ class OpenAiEngine(Engine):
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.parallel < 1:
             raise ClaimflowError("llm.attempts and llm.parallel are 1 or more.")
+        if self.adapter is not None:
+            self.adapter = Path(self.adapter).absolute()
+            adapters.read(self.adapter)
+
+    def fits(self, request: Request, ctx: Context) -> bool:
+        if self.context is None:
+            return True
+        prompt = request.prompt
+        turns = [prompt] if isinstance(prompt, str) else [turn.content for turn in prompt]
+        tokens = sum(len(turn) / CHARACTERS + 8 for turn in turns)  # 8: what marks a turn
+        return tokens + request.max_tokens <= self.context
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -70,7 +92,8 @@ class OpenAiEngine(Engine):
         in_row = 0
         pool = ThreadPoolExecutor(self.parallel)
         try:
-            with httpx.Client(headers=headers, timeout=self.timeout) as client:
+            limits = httpx.Limits(max_connections=self.parallel)
+            with httpx.Client(headers=headers, timeout=self.timeout, limits=limits) as client:
                 numbers = {
                     pool.submit(self._asked, client, request): i
                     for i, request in enumerate(requests)
@@ -114,12 +137,14 @@ class OpenAiEngine(Engine):
         chat = not isinstance(request.prompt, str)
         url = f"{self.url.rstrip('/')}/{'chat/completions' if chat else 'completions'}"
         try:
-            response = client.post(url, json=self._body(request))
+            response = self._sent(client, url, self._body(request))
         except httpx.TimeoutException:
             raise _PassingError(
                 f"{url} gave no reply in {self.timeout:g} s: raise llm.timeout or lower "
                 "llm.parallel."
             ) from None
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            raise _PassingError(f"{url} cut off its reply ({error}): see its log.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ClaimflowError(
                 f"No server answers at {url} ({error}): start one, for instance "
@@ -131,6 +156,11 @@ class OpenAiEngine(Engine):
             raise ClaimflowError(
                 f"{url} wants a key ({response.status_code}): put it in the environment variable "
                 f"{self.key_variable}."
+            )
+        if response.status_code == 404 and self.adapter:
+            raise ClaimflowError(
+                f"{url} has no adapter {self._model()} (404). Start it with `--enable-lora "
+                f"--lora-modules {self._model()}={self.adapter}`. {_reason(response)}"
             )
         if response.status_code == 404:
             raise ClaimflowError(
@@ -146,11 +176,30 @@ class OpenAiEngine(Engine):
                 f"{url} failed ({response.status_code}): see its log. {_reason(response)}",
                 _after(response),
             )
-        return self._read(response, chat, request.logprobs)
+        return self._read(response, chat, request)
+
+    def _sent(self, client: httpx.Client, url: str, body: dict[str, Any]) -> httpx.Response:
+        """The whole response. httpx.ReadTimeout also where one trickles in for too long."""
+        import httpx
+
+        end = time.monotonic() + self.timeout
+        with client.stream("POST", url, json=body) as response:
+            parts = []
+            for part in response.iter_raw():
+                parts.append(part)
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout("late")
+            headers = {name: value for name, value in response.headers.items()
+                       if name != "content-length"}  # fmt: skip
+            return httpx.Response(response.status_code, headers=headers, content=b"".join(parts))
+
+    def _model(self) -> str:
+        """The name to ask for; of the adapter, its digest as it was when first asked."""
+        return adapters.name(self.adapter) if self.adapter else self.model
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self.model,
+            "model": self._model(),
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -162,14 +211,18 @@ class OpenAiEngine(Engine):
             body["messages"] = [_turn(message) for message in request.prompt]
         if request.stop:
             body["stop"] = request.stop
-        if request.logprobs:
-            body["logprobs"] = 1 if isinstance(request.prompt, str) else True
+        if request.logprobs or request.choices:
+            likely = MOST_LIKELY if request.choices else 1
+            if isinstance(request.prompt, str):
+                body["logprobs"] = likely
+            else:
+                body |= {"logprobs": True, "top_logprobs": likely}
         if request.json_schema is not None:
             schema = {"name": "reply", "strict": True, "schema": request.json_schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
-    def _read(self, response: httpx.Response, chat: bool, logprobs: bool) -> Reply:
+    def _read(self, response: httpx.Response, chat: bool, request: Request) -> Reply:
         try:
             data = response.json()
             choice, usage = data["choices"][0], data.get("usage") or {}
@@ -177,11 +230,24 @@ class OpenAiEngine(Engine):
             if reason in _BROKEN_OFF:
                 return Reply(error=f"the server broke off the reply: {reason}")
             counts = [usage.get(f"{what}_tokens") for what in ("prompt", "completion")]
-            values = None
-            if logprobs and chat:
-                values = [token["logprob"] for token in choice["logprobs"]["content"]]
-            elif logprobs:
-                values = choice["logprobs"]["token_logprobs"]
+            values, scores = None, []
+            if request.logprobs or request.choices:
+                made = choice["logprobs"]
+                if chat:
+                    values = [token["logprob"] for token in made["content"]]
+                else:
+                    values = made["token_logprobs"]
+            if request.choices:
+                if chat:
+                    likely = {t["token"]: t["logprob"] for t in made["content"][0]["top_logprobs"]}
+                else:
+                    likely = made["top_logprobs"][0]
+                if unlikely := [word for word in request.choices if word not in likely]:
+                    return Reply(
+                        error=f"the server tells the {len(likely)} likeliest tokens, and "
+                        f"{', '.join(unlikely)} is none of them"
+                    )
+                scores = [likely[word] for word in request.choices]
             return Reply(
                 text=(choice["message"]["content"] or "") if chat else choice["text"],
                 prompt_tokens=counts[0] or 0,
@@ -189,7 +255,8 @@ class OpenAiEngine(Engine):
                 uncounted=None in counts,
                 # Servers have many words for the end that a model came to.
                 finish_reason="length" if reason in _FULL else "stop",
-                logprobs=values,
+                logprobs=values if request.logprobs else None,
+                scores=scores,
             )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise _PassingError(

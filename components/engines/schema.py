@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
 from components.engines.base import Request
-from components.errors import ClaimflowError
 
 if TYPE_CHECKING:
     import torch
@@ -31,25 +31,33 @@ class Grammars:
         self.tokenizer = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=self.ends)
         self.vocabulary = vocabulary
 
-    def batch(self, requests: list[Request], width: int) -> Mask:
-        """The mask for a batch whose prompts are `width` tokens wide.
+    @functools.cache  # noqa: B019 - lives as long as the model
+    def problem(self, schema: str) -> str | None:
+        """Why a JSON schema can't be followed; None where it can."""
+        from llguidance import LLMatcher
 
-        Raises ClaimflowError for a schema that can't be followed.
-        """
+        matcher = LLMatcher(self.tokenizer, _grammar(schema), log_level=0)
+        if not matcher.is_error():
+            return None
+        return f"this JSON schema can't be followed: {matcher.get_error().splitlines()[0]}"
+
+    def batch(self, requests: list[Request], width: int) -> Mask:
+        """The mask for a batch whose prompts are `width` tokens wide."""
         from llguidance import LLMatcher
 
         matchers: dict[int, Any] = {}
         for row, request in enumerate(requests):
             if request.json_schema is None:
                 continue
-            grammar = LLMatcher.grammar_from_json_schema(
-                json.dumps(request.json_schema), defaults=_JSON
-            )
+            grammar = _grammar(json.dumps(request.json_schema))
             matchers[row] = LLMatcher(self.tokenizer, grammar, log_level=0)
-            if matchers[row].is_error():
-                reason = matchers[row].get_error().splitlines()[0]
-                raise ClaimflowError(f"This JSON schema can't be followed: {reason}")
         return Mask(matchers, width, self.vocabulary, self.ends)
+
+
+def _grammar(schema: str) -> str:
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_json_schema(schema, defaults=_JSON)
 
 
 class Mask:
@@ -65,6 +73,7 @@ class Mask:
         import torch
         from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
+        scores = scores.clone()  # the model's own are asked for their log-probabilities
         bits = allocate_token_bitmask(1, self.vocabulary)
         for row, matcher in self.matchers.items():
             if input_ids.shape[1] > self.width and not matcher.is_stopped():

@@ -42,6 +42,19 @@ class Tokens:
             )
             return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def choices(self, request: Request) -> list[int]:
+        """The tokens of the request's choices. Raises ClaimflowError for one of several tokens."""
+        found = []
+        for choice in request.choices:
+            with self._lock:
+                ids = self.tokenizer(choice, add_special_tokens=False)["input_ids"]
+            if len(ids) != 1:
+                raise ClaimflowError(
+                    f"'{choice}' is {len(ids)} tokens of this model: choose a word that is one."
+                )
+            found.append(int(ids[0]))
+        return found
+
 
 def refused(ids: list[int], request: Request, context: int) -> Reply | None:
     """The reply to a request that can't be answered: an empty prompt, or one that leaves no room

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from components import assets
 from components.cache import key_of
+from components.engines import adapter as adapters
 from components.engines.base import Engine, Reply, Request, cut
-from components.engines.memory import check
+from components.engines.memory import check, check_large
 from components.engines.schema import Grammars
 from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
@@ -30,7 +33,8 @@ class TransformersEngine(Engine):
     bfloat16 needs half the memory and, where the CPU has AMX, less than half the time, but then
     a reply depends on what else is in its batch; in float32 we have not seen it do so. batch:
     prompts at once; those of like length go together. threads: of the CPU; one is steady where
-    other work shares the cores.
+    other work shares the cores. adapter: a LoRA folder for the model; engines that differ in it
+    alone share one copy of the model, and take turns on it.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
@@ -39,36 +43,44 @@ class TransformersEngine(Engine):
     dtype: str = "float32"
     batch: int = 12
     threads: int = 1
+    adapter: Path | None = None
 
     def __post_init__(self) -> None:
         self.model = assets.model(self.model)
         if self.dtype not in ("float32", "bfloat16"):
             raise ClaimflowError(f"llm.dtype is {self.dtype}: choose float32 or bfloat16.")
+        check_large(self.model, self.dtype, 0)
+        if self.adapter is not None:
+            self.adapter = Path(self.adapter).absolute()
+            adapters.check(self.adapter, self.model)
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         import torch
 
-        key = key_of("transformers", identity(self.model), self.dtype)
+        tokens = self._tokens(ctx)
+        key = key_of("transformers", identity(self.model), self.dtype, bool(self.adapter))
         loaded: _Loaded = ctx.loaded(
-            key, lambda: _Loaded(self.model, self.dtype, self._tokens(ctx).tokenizer)
+            key, lambda: _Loaded(self.model, self.dtype, tokens.tokenizer), large=True
         )
         torch.set_num_threads(self.threads)  # counts for the calling thread alone
-        tokens = self._tokens(ctx)
         prompts = [tokens.ids(request) for request in requests]
         fits = []
         for i, (ids, request) in enumerate(zip(prompts, requests, strict=True)):
-            if reply := refused(ids, request, tokens.context):
+            if reply := refused(ids, request, tokens.context) or loaded.refused(request):
                 yield i, reply
             else:
                 fits.append(i)
+        choices = [tokens.choices(request) for request in requests]
         fits.sort(key=lambda i: (requests[i].max_tokens, len(prompts[i]), i))
         for at in range(0, len(fits), self.batch):
             some = fits[at : at + self.batch]
-            yield from zip(
-                some,
-                loaded.forward([prompts[i] for i in some], [requests[i] for i in some]),
-                strict=True,
-            )
+            with loaded.using(self.adapter):
+                replies = loaded.forward(
+                    [prompts[i] for i in some],
+                    [requests[i] for i in some],
+                    [choices[i] for i in some],
+                )
+            yield from zip(some, replies, strict=True)
 
     def fits(self, request: Request, ctx: Context) -> bool:
         tokens = self._tokens(ctx)
@@ -91,15 +103,19 @@ class _Loaded:
         from transformers.utils import logging
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        check(folder, dtype, 0, psutil.virtual_memory().available, "of memory")
+        if torch.cuda.is_available():
+            check(folder, dtype, 0, torch.cuda.mem_get_info()[0], "free on the card")
+        else:
+            check(folder, dtype, 0, psutil.virtual_memory().available, "of memory")
         try:
-            self.model: Any = AutoModelForCausalLM.from_pretrained(
+            model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, dtype), local_files_only=True
             )
         except (OSError, ValueError) as error:
             raise ClaimflowError(
                 f"Can't load a language model from {folder}: {str(error).splitlines()[0]}"
             ) from error
+        self.model: Any = model.to("cuda" if torch.cuda.is_available() else "cpu")
         self.tokenizer = tokenizer
         self.pad = self.tokenizer.pad_token_id
         if self.pad is None:
@@ -107,12 +123,41 @@ class _Loaded:
         ends = self.model.generation_config.eos_token_id
         self.ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    @contextlib.contextmanager
+    def using(self, adapter: Path | None) -> Iterator[None]:
+        """Let the model run with an adapter; those before stay beside it. Without one any number
+        of threads run at once."""
+        if adapter is None:
+            yield
+            return
+        from peft import PeftModel
+
+        name = adapters.name(adapter)
+        with self._turn:
+            if not isinstance(self.model, PeftModel):
+                self.model = PeftModel.from_pretrained(self.model, adapter, adapter_name=name)
+            elif name not in self.model.peft_config:
+                self.model.load_adapter(adapter, adapter_name=name)
+            self.model.set_adapter(name)
+            yield
+
+    def refused(self, request: Request) -> Reply | None:
+        """The reply to a request whose schema can't be followed, or None."""
+        if request.json_schema is None:
+            return None
+        with self._lock:
+            problem = self.grammars.problem(json.dumps(request.json_schema))
+        return Reply(error=problem) if problem else None
 
     @functools.cached_property
     def grammars(self) -> Grammars:
         return Grammars(self.tokenizer, self.model.config.vocab_size, self.ends)
 
-    def forward(self, prompts: list[list[int]], requests: list[Request]) -> list[Reply]:
+    def forward(
+        self, prompts: list[list[int]], requests: list[Request], choices: list[list[int]]
+    ) -> list[Reply]:
         """Generate for one batch, padded on the left."""
         import torch
 
@@ -137,7 +182,7 @@ class _Loaded:
                 stopping_criteria=[stopping],
                 pad_token_id=self.pad,
                 return_dict_in_generate=True,
-                output_logits=any(request.logprobs for request in requests),
+                output_logits=any(request.logprobs or request.choices for request in requests),
             )
         replies = []
         for row, request in enumerate(requests):
@@ -155,6 +200,9 @@ class _Loaded:
                     ]
                     if request.logprobs
                     else None,
+                    scores=out.logits[0][row].float().log_softmax(-1)[choices[row]].tolist()
+                    if choices[row]
+                    else [],
                 )
             )
         return replies
@@ -205,6 +253,7 @@ class _Sampling:
         import torch
         from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
+        scores = scores.clone()  # the model's own are asked for their log-probabilities
         for row, request in enumerate(self.requests):
             if request.temperature == 0:
                 continue

@@ -207,7 +207,9 @@ class TunedVerdict(TrainedStep):
         model = ctx.model(self)
         torch.set_num_threads(self.trainer.threads)
         judge: Judge = ctx.loaded(
-            key_of("tuned verdict", model.digest), lambda: Judge.of(Path(model.path), self.model)
+            key_of("tuned verdict", model.digest),
+            lambda: Judge.of(Path(model.path), self.model),
+            large=True,
         )
         rows = {}
         for at, case in enumerate(cases):

@@ -102,7 +102,7 @@ class Encoder:
     def _loaded(self, ctx: Context) -> Forward:
         key = key_of("encoder", identity(self.model), self.device, self.dtype, self.pooling)
         model: Forward = ctx.loaded(
-            key, lambda: Forward(self.model, self.device, self.dtype, self.pooling)
+            key, lambda: Forward(self.model, self.device, self.dtype, self.pooling), large=True
         )
         return model
 

@@ -182,7 +182,7 @@ class CrossEncoderRerank(Rerank):
         import torch
 
         model = ctx.loaded(
-            key_of("cross-encoder", identity(self.model), self.max_length), self._load
+            key_of("cross-encoder", identity(self.model), self.max_length), self._load, large=True
         )
         pairs = [
             (well_formed(case.queries[query].text), well_formed(text))
