@@ -196,6 +196,7 @@ class Case(Record):
     hits: list[Hit] = []
     evidence: list[Evidence] = []
     verdict: Verdict | None = None
+    findings: list[Finding] = []
     remarks: list[str] = []  # what a reader of the run should know; counted in its notes
     failed: str | None = None  # set by a step that could not do its work for this case
     digests: dict[str, str] = {}
@@ -211,6 +212,7 @@ FIELD_TYPES: dict[str, Any] = {
     "hits": list[Hit],
     "evidence": list[Evidence],
     "verdict": Verdict,
+    "findings": list[Finding],
     "remarks": list[str],
 }
 

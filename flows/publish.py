@@ -186,5 +186,6 @@ def point_of(record: RunRecord, folder: Path) -> Point:
         compute={step: round(seconds, 3) for step, seconds in compute.items()},
         tokens=record.tokens,
         cache=record.cache,
+        training=record.training,
         error=record.error,
     )

@@ -31,6 +31,7 @@ class Point(Record):
     per_claim: rows with `id` and per-claim values by measure name. data: data set and split, where
     known. texts, evidence: of claims by id, where known. seconds: what its stages took; compute:
     what its steps cost when they were computed, in seconds, whether or not the cache had them.
+    training: seconds and trained parameters of the steps that learned.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Point(Record):
     compute: dict[str, float] = {}
     tokens: dict[str, float] = {}
     cache: dict[str, int] = {}
+    training: dict[str, dict[str, float]] = {}
     error: str | None = None
 
 
