@@ -48,11 +48,13 @@ class TrainedStep(Step):
     """A step with parameters to learn from the training split before it can run.
 
     learns: fields of the training claims' cases that `fit` reads besides the claims, as the steps
-    before this one write them for training claims; it gets them by `ctx.cases(self)`.
+    before this one write them for training claims; it gets them by `ctx.cases(self)`. unlearned:
+    parameters that `fit` does not read: steps that differ in these alone share a model.
     """
 
     needs_train: ClassVar[bool] = True
     learns: ClassVar[tuple[str, ...]] = ()
+    unlearned: ClassVar[tuple[str, ...]] = ()
 
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
         """Learn from `train` and write the model into `folder`."""
@@ -147,7 +149,10 @@ class Context:
     def fit_key(self, step: TrainedStep) -> str:
         """What the model of `step` is kept under: its settings, the training claims, the seed."""
         more = [self._learned(step).digest(step.learns)] if step.learns else []
-        return key_of("fit", identity(step), self.train_digest, self.seed, *more)
+        known = identity(step)
+        for name in step.unlearned:
+            del known["fields"][name]
+        return key_of("fit", known, self.train_digest, self.seed, *more)
 
     def loaded(self, key: str, load: Callable[[], Any]) -> Any:
         """What `load()` gives, kept in this process: models and indexes are opened once."""

@@ -5,9 +5,10 @@
     python -m flows.train task=nli dataset=scifact retriever=weighted verdict.negatives.ratio=10
     python -m flows.train task=reranker trainer=tiny reranker.lora=null to=elsewhere
 
-Out comes to/TASK (or to/NAME with name=NAME): the adapter, or the whole model, as safetensors with a model card; used as
-`adapter=` of the same step (verdict.adapter=models/verdict, llm.adapter=models/question). Its loss
-and validation curves become an MLflow run, and it a version of `registry` in MLflow's registry.
+Out comes to/TASK (to/NAME with name=NAME): the adapter, or the whole model, as safetensors with a
+model card; used as `adapter=` of the same step (verdict.adapter=models/verdict) or of the engine
+(llm.adapter=models/question). Its loss and validation curves become an MLflow run, and it a version
+of the model `registry`, by default of that name, in MLflow's registry.
 Killed and started again, a training goes on from its last checkpoint; what was trained before comes
 from the cache, as an experiment's does, which trains what it needs by itself. Without a task every
 step of the pipeline that learns is trained (the train stage of dvc.yaml).

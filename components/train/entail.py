@@ -58,7 +58,8 @@ class Entailment(PairTask):
 
     An abstract is evidence if its best sentence is, by 1 - P(NEI), above a threshold, and stands
     in the first `depth` of the ranking; it has the label that is more probable there. Threshold
-    and depth are those of the highest F1 on the claims held out. The first ten documents of a
+    and depth are those of the highest F1 on the claims held out, unless they are given (.5 and 10:
+    whatever is more probable than not, as without a held-out part). The first ten documents of a
     case are its findings, those that are no evidence without a label, so that average precision
     sees all.
     """
@@ -66,6 +67,7 @@ class Entailment(PairTask):
     reads: ClassVar = ("claim", "documents", "hits")
     writes: ClassVar = ("findings",)
     learns: ClassVar = ("claim", "documents", "hits")
+    unlearned: ClassVar = ("threshold", "depth")
     task: ClassVar = "nli"
     does: ClassVar = "Says whether a sentence supports or contradicts a claim, or neither."
     outputs: ClassVar = OUTPUTS
@@ -73,6 +75,8 @@ class Entailment(PairTask):
     negatives: Negatives = dataclasses.field(default_factory=Negatives)
     sentences: int = 3
     also: Path | None = None
+    threshold: float | None = None
+    depth: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,12 +171,14 @@ class Entailment(PairTask):
         encoder, trained = ctx.loaded(
             key_of(self.task, model.digest), lambda: self.load(Path(model.path))
         )
+        threshold = trained.threshold if self.threshold is None else self.threshold
+        depth = self.depth or trained.depth
         for case in cases:
             documents = {document.id: document for document in case.documents}
             [found] = self.scores(encoder, [candidates(case)], documents)
             case.findings = []
             for place, one in enumerate(found):
-                evidence = place < trained.depth and 1 - one.probabilities[NONE] > trained.threshold
+                evidence = place < depth and 1 - one.probabilities[NONE] > threshold
                 case.findings.append(
                     msgspec.structs.replace(
                         one,

@@ -12,7 +12,7 @@ from components.cache import key_of
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Document
 from components.score.base import Measure
-from components.step import Context, identity
+from components.step import Context
 from components.train.entail import NONE, Labelled, annotated
 from components.train.pairs import Candidates, CrossEncoder, PairTask, Trained, corpus, split
 from components.train.trainer import Row, balanced
@@ -33,6 +33,7 @@ class Rationale(PairTask):
     reads: ClassVar = ("claim", "documents", "findings")
     writes: ClassVar = ("findings",)
     learns: ClassVar = ("claim", "documents")
+    unlearned: ClassVar = ("most",)
     task: ClassVar = "rationale"
     does: ClassVar = "Says whether a sentence of an abstract is evidence on a claim."
     outputs: ClassVar = OUTPUTS
@@ -69,7 +70,7 @@ class Rationale(PairTask):
             ]
 
         learned_rows = rows(pairs)
-        key = key_of(identity(self), ctx.fit_key(self))
+        key = ctx.fit_key(self)
         trained = self.learn(
             encoder,
             [learned_rows] * self.epochs,

@@ -44,6 +44,7 @@ class Reranker(PairTask, Ranker):
     reads: ClassVar = ("claim", "queries", "hits", "passages")
     learns: ClassVar = ("claim", "documents", "hits")
     unkeyed: ClassVar = ("into",)
+    unlearned: ClassVar = ("alone", "fetch", "k")
     task: ClassVar = "reranker"
     does: ClassVar = "Scores how relevant a document is to a claim."
     outputs: ClassVar = ("relevant",)
