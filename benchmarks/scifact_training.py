@@ -138,9 +138,9 @@ def rerank(found: Searched, documents: dict[str, Document], ctx: Any) -> dict[st
         negatives=Negatives(ratio=15, strategy=argument("strategy") or "hard", depth=30),
     )
     with tempfile.TemporaryDirectory() as folder:
-        trained = step.fit(found.train, found.cloze, documents, Path(folder), ctx)
-        scored = step.scores(step.load(Path(folder)), found.dev, documents)
-    weight = trained.held_out["weight"]
+        trained = step.train(found.train, found.cloze, documents, Path(folder), ctx)
+        scored = step.scores(step.load(Path(folder))[0], found.dev, documents)
+    weight = trained.weight
     qrels = {one.claim.id: dict.fromkeys(one.claim.relevant, 1) for one in found.dev}
 
     def measured(values: list[list[float]]) -> Any:
@@ -175,7 +175,7 @@ def label(found: Searched, documents: dict[str, Document], ctx: Any, ratio: int)
         negatives=Negatives(ratio=ratio, strategy=argument("strategy") or "hard", depth=20),
     )
     with tempfile.TemporaryDirectory() as folder:
-        trained = step.fit(
+        trained = step.train(
             found.train, entailments()[: 4 * len(found.train)], documents, Path(folder), ctx
         )
         scored = step.scores(step.load(Path(folder))[0], found.dev, documents)

@@ -68,8 +68,8 @@ def test_threshold_and_depth_are_those_of_the_highest_f1() -> None:
         [said("1", "SUPPORT", 0.5), said("2", "SUPPORT", 0.6), said("0", "SUPPORT", 0.3)],
         [said("0", "SUPPORT", 0.55), said("2", "SUPPORT", 0.9), said("1", "CONTRADICT", 0.2)],
     ]
-    threshold, depth, best = tuned(found, scored)
-    assert best == f1(found, scored, threshold, depth) == 1
+    threshold, depth = tuned(found, scored)
+    assert f1(found, scored, threshold, depth) == 1
     assert 0.5 <= threshold < 0.7
     assert depth >= 3
     assert f1(found, scored, 0.0, 10) == pytest.approx(2 * 2 / (6 + 2))
@@ -102,13 +102,13 @@ def fitted(kind: str, model: Path, folder: Path, cache: Path, seed: int = 13) ->
     if kind == "nli":
         pairs = [("It is so.", "It is so, indeed.", "SUPPORT"), ("It is.", "No.", "CONTRADICT")]
         step: Any = Entailment(negatives=Negatives(ratio=2), **more)
-        return step, step.fit(FOUND, pairs, DOCUMENTS, folder, ctx)
+        return step, step.train(FOUND, pairs, DOCUMENTS, folder, ctx)
     step = Reranker(negatives=Negatives(ratio=3), **more)
     cloze = [
         Candidates(claim=c, docs=list(DOCUMENTS), scores=[0.0] * 12)
         for c in cloze_claims(list(DOCUMENTS.values()))
     ]
-    return step, step.fit(FOUND, cloze, DOCUMENTS, folder, ctx)
+    return step, step.train(FOUND, cloze, DOCUMENTS, folder, ctx)
 
 
 @pytest.mark.parametrize("kind", ["nli", "reranker"])
@@ -117,8 +117,7 @@ def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_p
     assert files(tmp_path / "a").keys() >= {"model.safetensors", "pairs.json", "curve.json"}
     fitted(kind, models / "bert", tmp_path / "b", tmp_path / "other")
     assert files(tmp_path / "a") == files(tmp_path / "b")
-    encoder = step.load(tmp_path / "a")
-    scored = step.scores(encoder[0] if kind == "nli" else encoder, FOUND, DOCUMENTS)
+    scored = step.scores(step.load(tmp_path / "a")[0], FOUND, DOCUMENTS)
     assert [len(scores) for scores in scored] == [10 if kind == "nli" else 12] * 12
     assert trained.negatives
     step.model = models / "other"

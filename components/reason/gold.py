@@ -1,4 +1,4 @@
-"""Steps that look at the gold annotation: how good is the rest of a pipeline with the best input?"""
+"""Gold evidence, for oracle runs: how good are verdicts on the best input? And a rule for them."""
 
 from __future__ import annotations
 

@@ -76,11 +76,11 @@ class TunedVerdict(TrainedStep):
     2017), which also decides when to stop.
 
     lora: None trains all weights. rate: peak learning rate. epochs: passes over the training
-    claims. class_weight: a label weighs by its
-    frequency to the power of minus this in the loss; 0: all claims alike, 1: all labels alike.
-    shuffle: questions stand in another order in each pass, as their order decides nothing.
-    adapter: a folder that training wrote, to use without fitting; one for another base model is
-    an error. What the folder says of prompt, words, length and temperature holds then.
+    claims; with 0 a language model judges as it is, zero-shot, at temperature 1. class_weight: a
+    label weighs by its frequency to the power of minus this in the loss; 0: all claims alike, 1:
+    all labels alike. shuffle: questions stand in another order in each pass, as their order
+    decides nothing. adapter: a folder that training wrote, to use without fitting; one for another
+    base model is an error. What the folder says of prompt, words, length and temperature holds then.
 
     Of evidence too long for trainer.max_length (or the model's own limit, if that is less) every
     question and answer stays, each text cut to the same number of characters, as many as fit; if
@@ -133,6 +133,11 @@ class TunedVerdict(TrainedStep):
         # A frozen language model is as good in the bfloat16 that it is kept in.
         half = self.trainer.half and bool(self.lora and self.words)
         judge = Judge(self.untrained(frequencies(learned)), self.model, self.prompt, half=half)
+        if not self.epochs and self.words:
+            judge.tuned.total = sizes(judge.model)[1]
+            shutil.copyfile(self.prompt, folder / PROMPT)
+            write_whole(folder / ABOUT, encode(judge.tuned))
+            return
         model = self.lora.wrap(judge.model, judge.task) if self.lora else judge.model
         inside, outside = self.trainer.split(labels, seed)
         rng = random.Random(seed)
@@ -289,7 +294,8 @@ class Judge:
         adapter = folder if folder and (folder / "adapter_config.json").exists() else None
         dtype = torch.bfloat16 if half else torch.float32
         load: dict[str, Any] = {"dtype": dtype, "local_files_only": True}
-        source = base if adapter or not folder else folder
+        whole = folder if folder and (folder / "config.json").exists() else None
+        source = whole or base
         if tuned.words:
             self.model: Any = AutoModelForCausalLM.from_pretrained(source, **load)
             self.columns = [self._token(tuned.words[label]) for label in AVERITEC_LABELS]
