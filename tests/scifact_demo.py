@@ -9,7 +9,8 @@ from components.datasets.averitec import Demo
 from components.records import Claim, Document
 
 LABELS = {"Supported": "SUPPORT", "Refuted": "CONTRADICT"}
-SENTENCES = 6  # of a page
+SENTENCES = 4  # of a page
+PAGES = 3  # of a claim, besides those of its gold answers
 
 
 def write(folder: Path) -> Path:
@@ -22,7 +23,11 @@ def write(folder: Path) -> Path:
         dataset = Demo(split=split)
         for claim in dataset.claims():
             cited, evidence = [], {}
-            for document in dataset.read_documents(claim):
+            pages = dataset.read_documents(claim)
+            others = [page.id for page in pages if page.id not in claim.relevant][:PAGES]
+            for document in pages:
+                if document.id not in (*claim.relevant, *others):
+                    continue
                 if document.id not in ids:
                     ids[document.id] = len(ids) + 1
                     corpus.append(

@@ -80,7 +80,8 @@ class TunedVerdict(TrainedStep):
     label weighs by its frequency to the power of minus this in the loss; 0: all claims alike, 1:
     all labels alike. shuffle: questions stand in another order in each pass, as their order
     decides nothing. adapter: a folder that training wrote, to use without fitting; one for another
-    base model is an error. What the folder says of prompt, words, length and temperature holds then.
+    base model is an error. What the folder says of prompt, words, length and temperature holds
+    then.
 
     Of evidence too long for trainer.max_length (or the model's own limit, if that is less) every
     question and answer stays, each text cut to the same number of characters, as many as fit; if
