@@ -2,6 +2,8 @@
 
     python -m benchmarks.scifact_training task=reranker out=FILE.json
     python -m benchmarks.scifact_training task=nli ratios=0,1,5,10,20 out=FILE.json
+    python -m benchmarks.scifact_training task=pairs out=FILE.jsonl   entailment data at hand, for
+                                                        verdict=nli verdict.also=FILE.jsonl
 
 Trained on the training claims, settings chosen on a part of them that is held out, dev scored once
 at the end, by the project's scorers. Candidates are the first 100 abstracts of the weighted sum of
@@ -22,7 +24,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.common import argument, data, row
-from components.records import Claim, Document, Record, decode, encode
+from components.records import Claim, Document, Record, decode, encode, write_lines
+from components.train.entail import Entailed
 from components.train.pairs import Candidates
 
 ARGUMENTS = ("task", "ratios", "seeds", "candidates", "strategy", "epochs", "rate", "limit", "out")
@@ -211,6 +214,11 @@ def main() -> None:
     from components.step import Context
 
     task = argument("task")
+    if task == "pairs":
+        pairs = entailments()[: int(argument("limit") or 3236)]
+        lines = [Entailed(claim=claim, text=text, label=name) for claim, text, name in pairs]
+        write_lines(Path(argument("out")), lines)
+        return
     seeds = [int(seed) for seed in (argument("seeds") or "13,14,15").split(",")]
     cache = Cache(os.environ.get("CLAIMFLOW_CACHE") or home() / "cache")
     found, documents = searched(Context(cache))

@@ -99,12 +99,16 @@ def train(
 
 def provenance(log: Log) -> str:
     """What a model card has besides, that only the flow knows: data set, command, commit."""
+    from components.train.card import licence
+
     [train] = [data for data in log.record.datasets if data["context"] == "training"]
     words = shlex.join(sys.argv[1:])
     return (
         "\n## Made by\n\n"
         f"- Data: {train['name']} {train['split']}, digest {train['digest']}, less the claims "
         "that the evaluated split has word for word\n"
+        f"- Licence of the data: {licence(train['name'])}; what is learned from them is bound by "
+        "it and by that of the base model\n"
         f"- Command: `python -m flows.train {words}`\n"
         f"- Commit: {log.record.environment.get('git_commit')}\n"
     )

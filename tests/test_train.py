@@ -15,6 +15,7 @@ from components.assets import MINILM, SMOLLM2
 from components.errors import ClaimflowError
 from components.files import folder_digest, home
 from components.step import release_models
+from components.train.card import licence
 from flows.adapters import resolve
 from tests.conftest import Ran
 from tests.scifact_demo import write
@@ -99,7 +100,8 @@ def test_a_task(task: str, place: Place, capsys: pytest.CaptureFixture[str]) -> 
     base = "llama" if task in LORA else "bert"
     for part in (
         f"base_model: {base}", "digest of its files", f"- Data: {data} train, digest",
-        "- Licences: ", "| 95 % interval |", "- Command: `python -m flows.train",
+        "- Licence of the base model: ",
+        f"- Licence of the data: {licence(data)}; ","| 95 % interval |", "- Command: `python -m flows.train",
         "- Training data, held out: ", "- Commit: ", "- Parameters: ",
     ):  # fmt: skip
         assert part in card, part

@@ -8,11 +8,21 @@ from typing import Any, Protocol
 from components.score.base import Measure
 
 CARD = "README.md"
-LICENCE = (
-    "those of the base model and of the training claims hold together (AVeriTeC's are CC BY-NC "
-    "4.0, SciFact's annotations CC BY 4.0 and its abstracts ODC-By 1.0: what is trained on them "
-    "is bound by that)"
-)
+LICENCES = {  # of data sets, by name, and of the models that come with the install
+    "averitec": "CC BY-NC 4.0, not for commercial use",
+    "scifact": "claims and evidence CC BY 4.0, abstracts ODC-By 1.0",
+    "fever": "CC BY-SA 3.0",
+    "demo": "CC0 1.0",
+    "SmolLM2-135M-Instruct": "Apache-2.0",
+    "all-MiniLM-L6-v2": "Apache-2.0",
+}
+
+
+def licence(name: str) -> str:
+    """Of a data set or a base model, as far as it is known here."""
+    return LICENCES.get(name, "not known here: see where it is from")
+
+
 PIPELINES = {
     "verdict": "text-classification",
     "nli": "text-classification",
@@ -65,7 +75,7 @@ def card(task: str, does: str, step: Any, about: About, data: dict[str, object])
         f"- Base model: {about.base}, digest of its files {about.base_digest}",
         f"- Parameters: {about.trained:,} trained of {about.total:,}",
         *(f"- Training data, {name}: {value}" for name, value in data.items()),
-        f"- Licences: {LICENCE}",
+        f"- Licence of the base model: {licence(about.base)}",
         "",
         "## On the held-out part of the training split",
         "",

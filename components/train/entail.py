@@ -167,10 +167,7 @@ class Entailment(PairTask):
         return trained
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        model = ctx.model(self)
-        encoder, trained = ctx.loaded(
-            key_of(self.task, model.digest), lambda: self.load(Path(model.path))
-        )
+        encoder, trained = self.opened(ctx)
         threshold = trained.threshold if self.threshold is None else self.threshold
         depth = self.depth or trained.depth
         for case in cases:

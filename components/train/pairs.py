@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from components import assets
+from components.cache import key_of
 from components.errors import ClaimflowError
 from components.files import write_whole
 from components.records import Case, Claim, Document, Record, decode, encode
@@ -128,6 +130,17 @@ class PairTask(TrainedStep):
         """The base model with a new head."""
         return CrossEncoder(self.model, len(self.outputs), self.trainer.max_length)
 
+    def opened(self, ctx: Context) -> tuple[CrossEncoder, Trained]:
+        """`load` of what was trained, or given, once a process."""
+        import torch
+
+        torch.set_num_threads(self.trainer.threads)
+        model = ctx.model(self)
+        found: tuple[CrossEncoder, Trained] = ctx.loaded(
+            key_of(self.task, model.digest), lambda: self.load(Path(model.path))
+        )
+        return found
+
     def load(self, folder: Path) -> tuple[CrossEncoder, Trained]:
         """The encoder that training wrote into `folder`, and how it is used."""
         found = about(folder, self.task, self.model)
@@ -192,7 +205,8 @@ class PairTask(TrainedStep):
 
 
 class CrossEncoder:
-    """A model in memory, with a head of `outputs` numbers for a pair of texts.
+    """A model in memory, with a head of `outputs` numbers for a pair of texts. Threads may share
+    it.
 
     folder: of trained weights; None: the base model, with a new head.
     """
@@ -207,6 +221,7 @@ class CrossEncoder:
         adapter = folder if folder and (folder / "adapter_config.json").exists() else None
         source = base if adapter or not folder else folder
         self.max_length = max_length
+        self._lock = threading.Lock()  # the tokeniser keeps state while it works
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base, local_files_only=True)
         self.model: Any = AutoModelForSequenceClassification.from_pretrained(
             source,
@@ -228,12 +243,13 @@ class CrossEncoder:
         Of a pair that is too long the text is cut, not the claim.
         """
         texts = [[well_formed(text) for text in pair] for pair in pairs]
-        found = self.tokenizer(
-            [claim for claim, _ in texts],
-            [text for _, text in texts],
-            truncation="only_second",
-            max_length=self.max_length,
-        )
+        with self._lock:
+            found = self.tokenizer(
+                [claim for claim, _ in texts],
+                [text for _, text in texts],
+                truncation="only_second",
+                max_length=self.max_length,
+            )
         parts = [{name: found[name][i] for name in found} for i in range(len(pairs))]
         longest = max((part["input_ids"] for part in parts), key=len)
         return {"input_ids": longest, "parts": parts, "labels": label}

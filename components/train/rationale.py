@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import msgspec
 
-from components.cache import key_of
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Document
 from components.score.base import Measure
@@ -98,10 +97,7 @@ class Rationale(PairTask):
         self.finish(trained, folder, ctx, key, data)
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        model = ctx.model(self)
-        encoder, trained = ctx.loaded(
-            key_of(self.task, model.digest), lambda: self.load(Path(model.path))
-        )
+        encoder, trained = self.opened(ctx)
         for case in cases:
             documents = {document.id: document for document in case.documents}
             case.findings = [

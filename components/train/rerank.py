@@ -165,10 +165,7 @@ class Reranker(PairTask, Ranker):
         return trained
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        model = ctx.model(self)
-        encoder, trained = ctx.loaded(
-            key_of(self.task, model.digest), lambda: self.load(Path(model.path))
-        )
+        encoder, trained = self.opened(ctx)
         for case in cases:
             passages = {passage.id: passage.text for passage in case.passages}
             ordered: list[Hit] = []
