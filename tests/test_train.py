@@ -101,7 +101,8 @@ def test_a_task(task: str, place: Place, capsys: pytest.CaptureFixture[str]) -> 
     for part in (
         f"base_model: {base}", "digest of its files", f"- Data: {data} train, digest",
         "- Licence of the base model: ",
-        f"- Licence of the data: {licence(data)}; ","| 95 % interval |", "- Command: `python -m flows.train",
+        f"- Licence of the data: {licence(data)}; ", "| 95 % interval |",
+        "- Command: `python -m flows.train",
         "- Training data, held out: ", "- Commit: ", "- Parameters: ",
     ):  # fmt: skip
         assert part in card, part

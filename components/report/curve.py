@@ -226,6 +226,7 @@ def curve_plot(found: Comparison) -> Figure | None:
     panels = picture.subplots(down, across, squeeze=False).ravel()
     series = list(dict.fromkeys(spot.series for spot in every))
     for panel, measure in zip(panels, measures, strict=False):
+        x: list[float] = []
         for one, colour in zip(series, COLOURS * len(series), strict=False):
             line = [spot for spot in every if (spot.measure, spot.series) == (measure, one)]
             x = [spot.x for spot in line]
@@ -236,6 +237,8 @@ def curve_plot(found: Comparison) -> Figure | None:
         panel.set_title(heading(measure), fontsize=10)
         panel.set_xlabel(axis.rpartition(".")[2], fontsize=9)
         panel.set_ylim(bottom=0)
+        if min(x) > 0 and max(x) > 100 * min(x):
+            panel.set_xscale("log")
         if len(series) > 1:
             panel.legend(frameon=False, fontsize=8)
         _plain(panel, "both")
