@@ -3,6 +3,8 @@
     python -m benchmarks.scifact_training task=reranker out=FILE.json
     python -m benchmarks.scifact_training task=nli ratios=0,1,5,10,20 out=FILE.json
     python -m benchmarks.scifact_training task=nli choose=yes    compare settings, on train alone
+    python -m benchmarks.scifact_training task=pairs out=FILE.jsonl   entailment data at hand, for
+                                                        verdict=nli verdict.also=FILE.jsonl
 
 Trained on the training claims, settings chosen on a part of them that is held out, dev scored once
 at the end, by the project's scorers. Candidates are the first 100 abstracts of the weighted sum of
@@ -25,8 +27,11 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from msgspec.structs import asdict
+
 from benchmarks.common import argument, data, row
-from components.records import Claim, Document, Record, decode, encode
+from components.records import Claim, Document, Record, decode, encode, write_lines
+from components.train.entail import Entailed
 from components.train.pairs import Candidates
 
 SETTINGS = {"strategy": "hard", "epochs": 4, "rate": 1e-4}  # and `warm`, by task
@@ -140,7 +145,7 @@ def rerank(
     first stage reach on dev."""
     from components.score.retrieval import retrieval
     from components.train.negatives import Negatives
-    from components.train.rerank import Reranker, summed
+    from components.train.rerank import Reranker, sums
 
     step = Reranker(
         model=Path(_model()),
@@ -151,24 +156,23 @@ def rerank(
         negatives=Negatives(ratio=ratio, strategy=said["strategy"], depth=30),
     )
     with tempfile.TemporaryDirectory() as folder:
-        trained = step.fit(found.train, found.cloze, documents, Path(folder), ctx)
+        trained = step.train(found.train, found.cloze, documents, Path(folder), ctx)
         if said["choose"]:
-            return trained.held_out, {}
-        scored = step.scores(step.load(Path(folder)), found.dev, documents)
-    weight = trained.held_out["weight"]
+            return values(trained.held_out), {}
+        scored = step.scores(step.load(Path(folder))[0], found.dev, documents)
     qrels = {one.claim.id: dict.fromkeys(one.claim.relevant, 1) for one in found.dev}
 
-    def measured(values: list[list[float]]) -> Any:
+    def measured(found_scores: list[list[float]]) -> Any:
         rankings = {
             one.claim.id: sorted(
                 zip(one.docs, scores, strict=True), key=lambda hit: hit[1], reverse=True
             )
-            for one, scores in zip(found.dev, values, strict=True)
+            for one, scores in zip(found.dev, found_scores, strict=True)
         }
         return retrieval(rankings, qrels, 1000, 13).measures["ndcg_at_10"]
 
-    both = [summed(o.scores, new, weight) for o, new in zip(found.dev, scored, strict=True)]
-    return trained.held_out, {
+    both = sums(found.dev, scored, trained.weight)
+    return values(trained.held_out), {
         "first stage": measured([one.scores for one in found.dev]),
         "alone": measured(scored),
         "sum": measured(both),
@@ -180,7 +184,6 @@ def label(
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Train a labeller at a negative ratio; what it reached on the claims held out, and
     label-only measures on dev."""
-    from components.records import decode, encode
     from components.score.scifact import scifact
     from components.train.entail import Decision, Entailment, predictions
     from components.train.negatives import Negatives
@@ -194,23 +197,28 @@ def label(
         negatives=Negatives(ratio=ratio, strategy=said["strategy"], depth=20),
     )
     with tempfile.TemporaryDirectory() as folder:
-        trained = step.fit(
+        trained = step.train(
             found.train, entailments()[: 4 * len(found.train)], documents, Path(folder), ctx
         )
-        held_out = trained.held_out | trained.decision
+        decision = step.decision(trained)
+        held_out = values(trained.held_out) | asdict(decision)
         if said["choose"]:
             return held_out, {}
         scored = step.scores(step.load(Path(folder))[0], found.dev, documents)
     gold = [one.claim for one in found.dev]
     measures: dict[str, Any] = {}
-    for name, decision in (
-        ("as chosen", decode(encode(trained.decision), Decision)),
+    for name, one in (
+        ("as chosen", decision),
         ("argmax", Decision()),
     ):
-        scores = scifact(predictions(found.dev, scored, decision), gold)
+        scores = scifact(predictions(found.dev, scored, one), gold)
         for part in ("precision", "recall", "f1"):
             measures[f"{name}: {part}"] = scores.measures[f"abstract_label_only_{part}"]
     return held_out, measures
+
+
+def values(measures: dict[str, Any]) -> dict[str, float]:
+    return {name: measure.value for name, measure in measures.items()}
 
 
 def trained(
@@ -251,6 +259,11 @@ def main() -> None:
     from components.step import Context
 
     task = argument("task")
+    if task == "pairs":
+        pairs = entailments()[: int(argument("limit") or 3236)]
+        lines = [Entailed(claim=claim, text=text, label=name) for claim, text, name in pairs]
+        write_lines(Path(argument("out")), lines)
+        return
     if task not in WARM:
         cache = Cache(os.environ.get("CLAIMFLOW_CACHE") or home() / "cache")
         found, _ = searched(Context(cache))

@@ -38,6 +38,22 @@ class CaseRef(Record):
     error: str | None = None
 
 
+class Stored:
+    """Cases in the cache that a step learns from."""
+
+    def __init__(self, refs: list[CaseRef], cache: Cache) -> None:
+        self.refs = [ref for ref in refs if not ref.error]
+        self.cache = cache
+
+    def digest(self, fields: tuple[str, ...]) -> str:
+        """Of the content of these fields."""
+        return key_of([[ref.fields.get(field) for field in fields] for ref in self.refs])
+
+    def load(self, fields: tuple[str, ...]) -> list[Case]:
+        """The cases with these fields."""
+        return [load(ref, fields, self.cache) for ref in self.refs]
+
+
 def keys_of(step: Step, refs: list[CaseRef], ctx: Context) -> list[str]:
     """The cache key of `step` on each case. Fits a trained step first if that hasn't happened."""
     base = [identity(step)]

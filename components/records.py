@@ -198,6 +198,7 @@ class Case(Record):
     hits: list[Hit] = []
     evidence: list[Evidence] = []
     verdict: Verdict | None = None
+    findings: list[Finding] = []
     remarks: list[str] = []  # what a reader of the run should know; counted in its notes
     rounds: list[str] = []  # what a loop did for this claim, a line for each thing
     failed: str | None = None  # set by a step that could not do its work for this case
@@ -214,6 +215,7 @@ FIELD_TYPES: dict[str, Any] = {
     "hits": list[Hit],
     "evidence": list[Evidence],
     "verdict": Verdict,
+    "findings": list[Finding],
     "remarks": list[str],
     "rounds": list[str],
 }

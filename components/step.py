@@ -14,11 +14,12 @@ import importlib.metadata
 import importlib.util
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from components.cache import Artifact, Cache, key_of
+from components.cache import Action, Artifact, Cache, key_of
 from components.errors import ClaimflowError
 from components.files import ROOT, digest, file_digest, folder_digest
 from components.records import Case, Claim
@@ -45,9 +46,16 @@ class Step:
 
 @dataclasses.dataclass(kw_only=True)
 class TrainedStep(Step):
-    """A step with parameters to learn from the training split before it can run."""
+    """A step with parameters to learn from the training split before it can run.
+
+    learns: fields of the training claims' cases that `fit` reads besides the claims, as the steps
+    before this one write them for training claims; it gets them by `ctx.cases(self)`. unlearned:
+    parameters that `fit` does not read: steps that differ in these alone share a model.
+    """
 
     needs_train: ClassVar[bool] = True
+    learns: ClassVar[tuple[str, ...]] = ()
+    unlearned: ClassVar[tuple[str, ...]] = ()
 
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
         """Learn from `train` and write the model into `folder`."""
@@ -62,9 +70,23 @@ class TrainedStep(Step):
                 "or choose a step that needs no training."
             )
 
+    def trained(self, folder: Path) -> int | None:
+        """How many parameters were trained for the model in `folder`; None: it doesn't say."""
+        return None
+
     def given(self) -> Path | None:
         """A folder that `fit` filled before, elsewhere, to use as it is; None: fit."""
         return None
+
+
+class Cases(Protocol):
+    """Cases of the training claims, which lie in the cache (see `components.pipeline.Stored`)."""
+
+    def digest(self, fields: tuple[str, ...]) -> str:
+        """Of the content of these fields."""
+
+    def load(self, fields: tuple[str, ...]) -> list[Case]:
+        """Those that no step failed on, with these fields."""
 
 
 class Context:
@@ -72,11 +94,16 @@ class Context:
 
     train: claims of the training split, overlaps with the evaluated split already dropped.
     seed: the one seed of a run; steps derive theirs with `seed_for`. stage: what models are loaded
-    for, see `loaded`.
+    for, see `loaded`. learned: the training claims as cases, for steps that learn from those.
     """
 
     def __init__(
-        self, cache: Cache, train: list[Claim] | None = None, seed: int = 0, stage: str = ""
+        self,
+        cache: Cache,
+        train: list[Claim] | None = None,
+        seed: int = 0,
+        stage: str = "",
+        learned: Cases | None = None,
     ) -> None:
         self.cache = cache
         self.stage = stage
@@ -85,6 +112,19 @@ class Context:
         self.tokens = {"prompt": 0, "completion": 0}
         self.uncounted = 0  # replies whose server does not say their tokens
         self.train_digest = key_of(self.train)
+        self.learned = learned
+
+    def cases(self, step: TrainedStep) -> list[Case]:
+        """The training claims as cases, with the fields that `step` learns from."""
+        return self._learned(step).load(step.learns)
+
+    def _learned(self, step: TrainedStep) -> Cases:
+        if self.learned is None:
+            raise ClaimflowError(
+                f"{type(step).__name__} learns from {', '.join(step.learns)} of the training "
+                "claims, which only a flow prepares: run it in `python -m flows.train`."
+            )
+        return self.learned
 
     def seed_for(self, *what: str) -> int:
         """A seed below 2**32 for a named use, so that uses don't disturb one another."""
@@ -95,16 +135,29 @@ class Context:
         if folder := step.given():
             return Artifact(path=str(folder), digest=folder_digest(folder))
         step.check_train(self.train)
+        key = self.fit_key(step)
 
         def fit(folder: Path) -> None:
             _make_room(self.stage)
+            start = time.perf_counter()
             step.fit(self.train, folder, self)
+            cost = {"seconds": round(time.perf_counter() - start, 3)}
+            self.cache.record(key_of("cost", key), Action(outputs=[], cost=cost))
 
-        return self.cache.artifact(self.fit_key(step), fit)
+        return self.cache.artifact(key, fit)
+
+    def fit_seconds(self, step: TrainedStep) -> float | None:
+        """What it took to fit `step`, whenever that was; None where this cache doesn't know."""
+        action = None if step.given() else self.cache.lookup(key_of("cost", self.fit_key(step)))
+        return action.cost.get("seconds") if action else None
 
     def fit_key(self, step: TrainedStep) -> str:
         """What the model of `step` is kept under: its settings, the training claims, the seed."""
-        return key_of("fit", identity(step), self.train_digest, self.seed)
+        more = [self._learned(step).digest(step.learns)] if step.learns else []
+        known = identity(step)
+        for name in step.unlearned:
+            del known["fields"][name]
+        return key_of("fit", known, self.train_digest, self.seed, *more)
 
     def loaded(self, key: str, load: Callable[[], Any], large: bool = False) -> Any:
         """What `load()` gives, kept in this process: models and indexes are opened once.

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ClaimflowError
 from components.step import Step
+from flows.adapters import with_folders
 
 
 def build(config: Any) -> Any:
@@ -57,13 +58,14 @@ def check_settings(config: DictConfig) -> None:
 def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
     """Name and config of each step of a run, in order: the filled slots of `config.pipeline`.
 
-    A slot holds one step, an ordered mapping of steps, or null.
+    A slot holds one step, an ordered mapping of steps, or null. Adapters are named by folder.
     """
     steps: dict[str, dict[str, Any]] = {}
     for slot in config.pipeline:
         node = OmegaConf.to_container(config[slot], resolve=True) if config.get(slot) else None
         if node is None:
             continue
+        node = with_folders(node, config)
         if "_target_" in node:
             steps[slot] = node
         else:
@@ -78,7 +80,7 @@ def build_steps(config: DictConfig) -> dict[str, Step]:
 
 def scorer_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
     """The scorers of a run by name: `config.scorer` holds one, or a mapping of several."""
-    node: Any = OmegaConf.to_container(config.scorer, resolve=True)
+    node: Any = with_folders(OmegaConf.to_container(config.scorer, resolve=True), config)
     if "_target_" in node:
         return {str(node["_target_"]).rpartition(".")[2].lower(): node}
     return {name: part for name, part in node.items() if part}

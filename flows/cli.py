@@ -214,7 +214,7 @@ def help_page(about: str, config: str) -> str:
     if config == "config" or defaults:
         out += ["", "Groups (GROUP=CHOICE; +sweep=CHOICE for sweeps):", ""]
     for group, choices in groups().items():
-        if config != "config" and group not in defaults:
+        if group not in defaults and (config != "config" or group == "task"):
             continue
         out.append(f"  {group}")
         for choice, line in choices.items():

@@ -198,5 +198,6 @@ def point_of(record: RunRecord, folder: Path) -> Point:
         tokens=record.tokens,
         cache=record.cache,
         notes=record.notes,
+        training=record.training,
         error=record.error,
     )

@@ -78,6 +78,8 @@ class RunRecord(Record, omit_defaults=False):
     cache: dict[str, int] = {}  # hits, misses
     stages: list[StageReport] = []
     counts: dict[str, int] = {}  # claims, documents, dropped ones by reason, failed cases
+    adapters: dict[str, dict[str, str]] = {}  # by config key: reference, version, MLflow run
+    training: dict[str, dict[str, float]] = {}  # by step: trained parameters, seconds
     notes: list[str] = []
     datasets: list[dict[str, str]] = []  # name, split, digest, source, context
     environment: dict[str, Any] = {}
@@ -161,6 +163,7 @@ def public(record: RunRecord, outputs: Path) -> dict[str, Any]:
         "measures": record.measures,
         "seconds": record.seconds,
         "cache": record.cache,
+        "training": record.training,
         "stages": record.stages,
         "mlflow_run_id": record.mlflow_run_id,
     }

@@ -6,10 +6,14 @@ payloads: those stay in the cache.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from omegaconf import OmegaConf
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
@@ -17,11 +21,12 @@ from prefect.states import Completed
 from components.cache import key_of, open_cache
 from components.datasets.base import case_refs
 from components.errors import ClaimflowError, nearest
-from components.pipeline import CaseRef, from_cache, load, run_step
+from components.pipeline import CaseRef, Stored, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
 from components.retrieve.search import Search, check_k
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, TrainedStep, identity
+from flows.adapters import find, references
 from flows.build import build, check_settings, scorer_configs, step_configs
 from flows.record import StageReport
 
@@ -37,6 +42,7 @@ class Scope(Record):
     cache: str
     train: str  # digest of the training claims
     seed: int
+    cases: str = ""  # digest of the training claims' cases, for a step that learns from them
 
 
 class Data(Record):
@@ -82,12 +88,14 @@ def cached(name: str, cases: int) -> Any:
 
 def context(scope: Scope, stage: str = "") -> Context:
     """A context for one task; the training claims are decoded once a process."""
-    return Context(open_cache(scope.cache), _train(scope.cache, scope.train), scope.seed, stage)
+    cases = _cases(scope.cache, scope.cases) if scope.cases else None
+    train = _train(scope.cache, scope.train)
+    return Context(open_cache(scope.cache), train, scope.seed, stage, cases)
 
 
 def plain(scope: Scope) -> dict[str, Any]:
     """A scope as Prefect passes it."""
-    return {"cache": scope.cache, "train": scope.train, "seed": scope.seed}
+    return {name: getattr(scope, name) for name in Scope.__struct_fields__}
 
 
 @functools.lru_cache(maxsize=4)
@@ -96,6 +104,14 @@ def _train(cache: str, digest: str) -> list[Claim]:
     if data is None:
         raise ClaimflowError("The cache lost the training claims while in use. Start again.")
     return decode(data, list[Claim])
+
+
+@functools.lru_cache(maxsize=4)
+def _cases(cache: str, digest: str) -> Stored:
+    data = open_cache(cache).get(digest)
+    if data is None:
+        raise ClaimflowError("The cache lost the training cases while in use. Start again.")
+    return Stored(decode(data, list[CaseRef]), open_cache(cache))
 
 
 # Stages
@@ -136,6 +152,15 @@ def prepare(config: DictConfig, log: Log) -> Data:
         )
         if split
     ]
+    for key in (*config.pipeline, "scorer"):
+        node = OmegaConf.to_container(config[key], resolve=True) if config.get(key) else {}
+        for name, reference in references(node, f"{key}."):
+            found = find(reference, config)
+            log.record.adapters[name] = {
+                "reference": reference,
+                "version": found.version,
+                "run_id": found.run,
+            }
     scope = Scope(cache=str(config.cache), train=train_digest, seed=config.seed)
     return Data(scope=scope, refs=refs, gold=gold)
 
@@ -150,10 +175,53 @@ def predict(config: DictConfig, data: Data, log: Log, until: str | None = None) 
     for name, step in step_configs(config).items():
         if name.split(".")[0] not in wanted:
             continue
+        scope = learning(config, name, step, data.scope, log)
         with log.stage(name):
-            refs, report = run_stage(name, step, refs, data.scope, config.runner.shard)
+            refs, report = run_stage(name, step, refs, scope, config.runner.shard)
         log.line(report)
+        note_training(name, step, scope, log)
     return refs
+
+
+def learning(config: DictConfig, name: str, node: dict[str, Any], scope: Scope, log: Log) -> Scope:
+    """The scope of a step: of one that learns from the cases of the training claims with those,
+    run through the steps before it as far as they write what it learns from."""
+    learner = build(node)
+    if not isinstance(learner, TrainedStep) or not learner.learns or learner.given():
+        return scope
+    if not (claims := _train(scope.cache, scope.train)):
+        learner.check_train([])
+    dataset = build(config.dataset)
+    dataset = dataclasses.replace(dataset, split=dataset.train_split, limit=None, ids=None)
+    steps = step_configs(config)
+    before = {other: steps[other] for other in list(steps)[: list(steps).index(name)]}
+    needed = set(learner.learns)
+    for other, step in reversed({o: build(n) for o, n in before.items()}.items()):
+        if needed.isdisjoint(step.writes):
+            del before[other]
+        else:
+            needed |= set(step.reads)
+    with log.stage("train.data"):
+        refs = case_refs(dataset, claims, open_cache(scope.cache))
+    for other, earlier in before.items():
+        within = learning(config, other, earlier, scope, log)
+        with log.stage(f"train.{other}"):
+            refs, report = run_stage(other, earlier, refs, within, config.runner.shard)
+        log.line(msgspec.structs.replace(report, name=f"train.{other}"))
+    return msgspec.structs.replace(scope, cases=open_cache(scope.cache).put(encode(refs)))
+
+
+def note_training(name: str, node: dict[str, Any], scope: Scope, log: Log) -> None:
+    """Keep how many parameters a step trained, and how long that took, beside the measures."""
+    step = build(node)
+    if not isinstance(step, TrainedStep):
+        return
+    ctx = context(scope)
+    known = {
+        "trained_parameters": step.trained(Path(ctx.model(step).path)),
+        "training_seconds": ctx.fit_seconds(step),
+    }
+    log.record.training[name] = {key: value for key, value in known.items() if value is not None}
 
 
 def run_stage(
@@ -241,9 +309,9 @@ def lacking(scorer: Scorer, claims: list[Claim], refs: list[CaseRef]) -> str | N
         if not any("hits" in ref.fields for ref in refs):
             return "the pipeline has no retriever"
     if "predictions" in scorer.reads:
-        if not any(claim.label for claim in claims):
+        if not any(claim.label or claim.gold for claim in claims):
             return "the claims have no gold labels"
-        if not any("verdict" in ref.fields for ref in refs):
+        if not any({"verdict", "findings"} & ref.fields.keys() for ref in refs):
             return "the pipeline gives no verdict"
     return None
 
@@ -266,7 +334,9 @@ def score(
 
 def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:
     """What a system says of each claim. A failed case has no prediction."""
-    cases = [load(r, ("claim", "evidence", "verdict"), open_cache(folder)) for r in ok(refs)]
+    cases = [
+        load(r, ("claim", "evidence", "verdict", "findings"), open_cache(folder)) for r in ok(refs)
+    ]
     return [
         Prediction(
             id=case.claim.id,
@@ -274,6 +344,7 @@ def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:
             evidence=case.evidence,
             label=case.verdict.label if case.verdict else "",
             probabilities=case.verdict.probabilities if case.verdict else {},
+            findings=case.findings,
             justification=case.verdict.justification if case.verdict else None,
         )
         for case in cases

@@ -22,8 +22,9 @@ import filelock
 import msgspec
 
 from components.errors import ClaimflowError
-from components.files import digest, write_whole
+from components.files import digest, folder_digest, write_whole
 from components.records import Record, decode, encode
+from flows.adapters import DIGEST, TRAINED
 from flows.log import say
 from flows.record import RunRecord
 
@@ -61,18 +62,14 @@ def track_training(
     name: str, settings: dict[str, Any], folder: Path, record: RunRecord, config: DictConfig
 ) -> None:
     """Log a fine-tuned model as an MLflow run: its settings, loss and validation curves, and its
-    folder as artifact `model`; as a new version of the registered model `config.register`, if
-    that is said. Without a tracker that answers this is said, and the folder stays."""
+    folder as artifact `model`, which becomes a version of the registered model `config.registry`
+    unless that is null. Without a tracker that answers this is said, and the folder stays."""
     if not config.tracking.uri:
         return
     try:
         run_id = _log_training(name, settings, folder, record, config)
     except Exception as error:  # whatever a tracker does must not cost the model
-        if config.get("register"):
-            raise ClaimflowError(
-                f"{folder} is kept, not registered: {_reason(error, config)}"
-            ) from error
-        say(f"  {_reason(error, config)} The model is kept in {folder}.")
+        say(f"  {_reason(error, config)} The model is kept in {folder}, and not registered.")
     else:
         say(f"  {name}: MLflow run {run_id}")
 
@@ -93,7 +90,7 @@ def _log_training(
         for key in entry
         if key != "step"
     ]
-    tags = {"claimflow.id": record.id, "claimflow.training": name}
+    tags = {"claimflow.id": record.id, TRAINED: name, DIGEST: folder_digest(folder)}
     tags["mlflow.note.content"] = shortened((folder / "README.md").read_text("utf-8"))
     for kind, items in (
         ("params", [Param(k, str(v)) for k, v in _named(_flat("", settings), names)]),
@@ -105,12 +102,13 @@ def _log_training(
     _log_inputs(client, run_id, record)
     client.log_artifacts(run_id, str(folder), "model")
     client.set_terminated(run_id, "FINISHED")
-    if register := config.get("register"):
-        if not client.search_registered_models(f"name = '{register}'"):
-            client.create_registered_model(register)
+    if registry := config.get("registry"):
+        if not client.search_registered_models(f"name = '{registry}'"):
+            client.create_registered_model(registry)
         source = f"{client.get_run(run_id).info.artifact_uri}/model"
-        version = client.create_model_version(register, source, run_id).version
-        say(f"  {name}: registered as models:/{register}/{version}")
+        about = {DIGEST: folder_digest(folder), TRAINED: name}
+        version = client.create_model_version(registry, source, run_id, about).version
+        say(f"  {name}: registered as models:/{registry}/{version}")
     return run_id
 
 
@@ -200,8 +198,7 @@ def log_folder(folder: Path, config: DictConfig) -> str:
 def connect(config: DictConfig) -> tuple[MlflowClient, str]:
     """(client, experiment id). Raises ClaimflowError when no server answers at the URI."""
     tracking = config.tracking
-    if str(tracking.uri).startswith(("http://", "https://")):
-        _answers(str(tracking.uri))  # each time: a server may go down or hang during a sweep
+    check_answers(str(tracking.uri))  # each time: a server may go down or hang during a sweep
     return _connect(str(tracking.uri), str(tracking.experiment), str(tracking.artifacts))
 
 
@@ -225,9 +222,11 @@ def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
         return client, _experiment(client, name, Path(artifacts).absolute().as_uri())
 
 
-def _answers(uri: str) -> None:
+def check_answers(uri: str) -> None:
     """Ask a server for a sign of life, for a few seconds at most: MLflow itself waits longer, and
     tries again."""
+    if not uri.startswith(("http://", "https://")):
+        return
     import requests
 
     try:
@@ -348,6 +347,9 @@ def metrics_of(record: RunRecord) -> Iterator[tuple[str, float]]:
     for group in ("seconds", "peak_mb", "tokens", "cache", "counts"):
         for name, value in getattr(record, group).items():
             yield f"{group}.{name}", float(value)
+    for step, learned in record.training.items():
+        for name, value in learned.items():
+            yield f"{step}.{name}", value
     yield "seconds.total", round(sum(record.seconds.values()), 3)
 
 
@@ -363,6 +365,8 @@ def _tags(folder: Path, record: RunRecord, experiment: str) -> dict[str, str]:
     }
     if record.axes:
         tags["axes"] = ", ".join(record.axes)
+    for name, found in record.adapters.items():
+        tags |= {f"{name}.{key}": value for key, value in found.items() if value}
     if record.error:
         tags["error"] = record.error
         tags["mlflow.note.content"] += f"\n**{record.status}:** {record.error}\n"

@@ -1,14 +1,17 @@
-"""Fit what a system learns from the training split, and keep the models as folders.
+"""Train a model on the training split, and keep it as a folder.
 
-    python -m flows.train +to=models/                     the default system's verdict head
-    python -m flows.train verdict=lora_llm dataset=averitec +to=models/
-    python -m flows.train verdict=lora_encoder trainer=tiny +to=models/ +register=verdicts
+    python -m flows.train task=verdict                    on the demo data
+    python -m flows.train task=verdict dataset=averitec trainer=gpu merge=true
+    python -m flows.train task=nli dataset=scifact retriever=weighted verdict.negatives.ratio=10
+    python -m flows.train task=reranker trainer=tiny reranker.lora=null to=elsewhere
 
-An experiment fits what it needs by itself; this is for using a model elsewhere (then
-verdict.adapter=models/verdict), and for the train stage of dvc.yaml. Killed and started again, a
-fine-tuning goes on from its last checkpoint. Its loss and validation curves become an MLflow run
-with the folder as artifact, unless tracking=none; `register` makes that a version of a model in
-MLflow's registry.
+Out comes to/TASK (to/NAME with name=NAME): the adapter, or the whole model, as safetensors with a
+model card; used as `adapter=` of the same step (verdict.adapter=models/verdict) or of the engine
+(llm.adapter=models/question). Its loss and validation curves become an MLflow run, and it a version
+of the model `registry`, by default of that name, in MLflow's registry.
+Killed and started again, a training goes on from its last checkpoint; what was trained before comes
+from the cache, as an experiment's does, which trains what it needs by itself. Without a task every
+step of the pipeline that learns is trained (the train stage of dvc.yaml).
 """
 
 from __future__ import annotations
@@ -17,71 +20,99 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.cli import entry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from components.step import TrainedStep
     from flows.log import Log
+    from flows.stages import Scope
 
 
 def main(config: DictConfig) -> None:
-    """Fit every step of the pipeline that learns, and copy its folder to `to`/NAME."""
+    """Fit the step that `learn` names, or every step that learns, and copy it into `to`."""
     from prefect import flow
 
-    from components.errors import ClaimflowError
-    from components.files import write_whole
+    from components.errors import ClaimflowError, nearest
     from components.step import TrainedStep
     from flows.build import build, step_configs
     from flows.log import Log
     from flows.record import write_out
     from flows.runners import task_runner
-    from flows.stages import context, fit, plain, prepare
-    from flows.tracking import track_training
+    from flows.stages import learning, prepare
 
-    if not config.get("to"):
-        raise ClaimflowError("Where to? Give a folder: +to=models")
-    if config.get("register") and not config.tracking.uri:
-        raise ClaimflowError("register needs a tracker: leave out tracking=none.")
-    to = Path(config.to)
+    wanted, steps = config.get("learn"), step_configs(config)
+    if wanted and wanted not in steps:
+        raise ClaimflowError(f"learn={wanted} is no step here.{nearest(wanted, steps)}")
     with Log(config, keep=False) as log:
 
         @flow(name="train")
         def run() -> None:
             data = prepare(config, log)
-            for name, node in step_configs(config).items():
+            for name, node in steps.items():
                 step = build(node)
-                if not isinstance(step, TrainedStep) or step.given():
+                if not isinstance(step, TrainedStep) or wanted not in (None, name):
                     continue
-                with log.stage(f"fit {name}"):
-                    fit(name, node, plain(data.scope))
-                model = context(data.scope).model(step)
-                shutil.rmtree(to / name, ignore_errors=True)
-                shutil.copytree(model.path, to / name)
-                card = to / name / "README.md"
-                if card.exists():
-                    write_whole(card, (card.read_text("utf-8") + provenance(log)).encode())
-                    track_training(name, node, to / name, log.record, config)
-                print(f"{name}: {model.digest}, {to / name}")
+                if step.given():
+                    if wanted:
+                        raise ClaimflowError(f"{name}.adapter is given: there is nothing to train.")
+                    continue
+                scope = learning(config, name, node, data.scope, log)
+                train(name, node, step, scope, config, log)
 
         run.with_options(task_runner=task_runner(config.runner))()
     write_out(config, [log.record])
 
 
+def train(
+    name: str, node: dict[str, Any], step: TrainedStep, scope: Scope, config: DictConfig, log: Log
+) -> None:
+    """Fit a step, copy its folder, log it, and merge it if that is wanted."""
+    from components.files import folder_digest, write_whole
+    from components.train.card import CARD
+    from components.train.merge import merge
+    from flows.stages import context, fit, note_training, plain
+    from flows.tracking import track_training
+
+    with log.stage(f"fit {name}"):
+        fit(name, node, plain(scope))
+    note_training(name, node, scope, log)
+    folder = Path(config.to) / (config.name if config.get("learn") else name.rpartition(".")[2])
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(
+        context(scope).model(step).path, folder, ignore=shutil.ignore_patterns("manifest.json")
+    )
+    card = folder / CARD
+    if card.exists():
+        write_whole(card, (card.read_text("utf-8") + provenance(log)).encode())
+    print(f"{name}: {folder_digest(folder)}, {folder}")
+    if card.exists():
+        track_training(name, node, folder, log.record, config)
+    if config.get("merge"):
+        merged = folder.with_name(f"{folder.name}-merged")
+        merge(folder, step.model, step.head, merged)  # type: ignore[attr-defined]
+        print(f"{name}, merged: {folder_digest(merged)}, {merged}")
+
+
 def provenance(log: Log) -> str:
     """What a model card has besides, that only the flow knows: data set, command, commit."""
+    from components.train.card import licence
+
     [train] = [data for data in log.record.datasets if data["context"] == "training"]
     words = shlex.join(sys.argv[1:])
     return (
         "\n## Made by\n\n"
         f"- Data: {train['name']} {train['split']}, digest {train['digest']}, less the claims "
         "that the evaluated split has word for word\n"
+        f"- Licence of the data: {licence(train['name'])}; what is learned from them is bound by "
+        "it and by that of the base model\n"
         f"- Command: `python -m flows.train {words}`\n"
         f"- Commit: {log.record.environment.get('git_commit')}\n"
     )
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, "train")

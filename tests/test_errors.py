@@ -171,6 +171,8 @@ def test_help_is_quick_and_shows_every_choice() -> None:
     done = command("flows.experiment", "--help")
     assert time.perf_counter() - start < 2
     for group, choices in groups().items():
+        if group == "task":  # of flows.train
+            continue
         assert group in done.stdout
         for choice, line in choices.items():
             assert line, f"conf/{group}/{choice}.yaml has no comment that says what it is"

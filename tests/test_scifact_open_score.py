@@ -230,7 +230,7 @@ def test_bootstrap_deviations_are_those_of_the_resamples() -> None:
     assert row["sd"] == pytest.approx(np.std(drawn))
     measure = scores.measures["abstract_precision"]
     assert (measure.low, measure.high) == pytest.approx((1 / 3, 1))
-    assert [row["correct"] for row in scores.per_claim] == [1, 1]
+    assert [row["documents_correct"] for row in scores.per_claim] == [1, 1]
 
 
 # Files

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from components.reason.tuned import (
 from components.records import AVERITEC_LABELS, Answer, Case, Claim, Evidence, Question, encode
 from components.step import Context
 from components.train.trainer import Lora, Training, balanced
-from tests.conftest import Ran, compose
 from tests.test_verdict import REFUTED, SUPPORTED, case_of, toys
 
 pytestmark = [
@@ -102,15 +100,14 @@ def files(folder: str | Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("make", [llm, encoder, lambda m: encoder(m, lora=None)])
 def test_the_same_seed_gives_the_same_files(make: Any, models: Path, tmp_path: Path) -> None:
-    first, again, other = (
-        Context(Cache(tmp_path / name), toys(TOWNS), seed)
-        for name, seed in (("a", 13), ("b", 13), ("c", 14))
-    )
     step = make(models)
-    found = [files(ctx.model(step).path) for ctx in (first, again, other)]
+    seeds = (13, 13, 14) if step.words else (13, 13)
+    every = [Context(Cache(tmp_path / "abc"[n]), toys(TOWNS), s) for n, s in enumerate(seeds)]
+    first = every[0]
+    found = [files(ctx.model(step).path) for ctx in every]
     assert found[0] == found[1]
     weights = "adapter_model.safetensors" if step.lora else "model.safetensors"
-    assert found[0][weights] != found[2][weights]
+    assert all(found[0][weights] != other[weights] for other in found[2:])
     assert not [name for name in found[0] if name.endswith((".bin", ".pt", ".pth"))]
     assert not list((tmp_path / "a" / "aside").iterdir())  # no checkpoint stays behind
     curve = json.loads(found[0]["curve.json"])
@@ -128,32 +125,24 @@ def test_the_same_seed_gives_the_same_files(make: Any, models: Path, tmp_path: P
 SCRIPT = """
 import sys
 from pathlib import Path
-from transformers import Trainer
 from components.cache import Cache
 from components.step import Context
-from tests.test_tuned import TOWNS, encoder, llm, toys
-kind, models, cache = sys.argv[1:]
-steps, plain = [], Trainer.training_step
-Trainer.training_step = lambda *x, **more: steps.append(1) or plain(*x, **more)
-step = {"llm": llm, "encoder": encoder}[kind](Path(models))
-print(Context(Cache(cache), toys(TOWNS)).model(step).path)
-print(len(steps))
+from tests.test_tuned import TOWNS, llm, toys
+models, cache = sys.argv[1:]
+Context(Cache(cache), toys(TOWNS)).model(llm(Path(models)))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["llm", "encoder"])
-def test_killed_and_resumed_gives_the_same_weights(kind: str, models: Path, tmp_path: Path) -> None:
-    def start(cache: str, **more: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, kind, models, tmp_path / cache],
-            cwd=ROOT, stdout=subprocess.PIPE, text=True, **more,
-        )  # fmt: skip
+def test_killed_and_resumed_gives_the_same_weights(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import Trainer
 
-    whole = Context(Cache(tmp_path / "whole"), toys(TOWNS)).model(
-        {"llm": llm, "encoder": encoder}[kind](models)
+    whole = Context(Cache(tmp_path / "whole"), toys(TOWNS)).model(llm(models))
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, models, tmp_path / "killed"], cwd=ROOT
     )
-    process = start("killed")
     deadline = time.monotonic() + 300
     while not list((tmp_path / "killed" / "aside").glob("*.unfinished/checkpoint-*/whole")):
         assert process.poll() is None, "it was over before it could be killed"
@@ -165,10 +154,67 @@ def test_killed_and_resumed_gives_the_same_weights(kind: str, models: Path, tmp_
     assert left
     assert not (left[0].parent / "checkpoint-6").exists(), "it was killed too late"
     (left[-1].parent / "checkpoint-99").mkdir()  # as if killed while it was written
-    out, _ = start("killed").communicate(timeout=300)
-    path, steps = out.split()
-    assert int(steps) < 6  # it went on; it did not begin anew
-    assert files(path) == files(whole.path)
+    steps, plain = [], Trainer.training_step
+
+    def counted(*given: Any, **more: Any) -> Any:
+        steps.append(1)
+        return plain(*given, **more)
+
+    monkeypatch.setattr(Trainer, "training_step", counted)
+    resumed = Context(Cache(tmp_path / "killed"), toys(TOWNS)).model(llm(models))
+    assert len(steps) < 6  # it went on; it did not begin anew
+    assert files(resumed.path) == files(whole.path)
+
+
+@pytest.mark.parametrize(
+    ("lora", "said"),
+    [
+        (Lora(r=4, alpha=8, dropout=0.2, targets=["q_proj", "v_proj"]),
+         {"r": 4, "lora_alpha": 8, "lora_dropout": 0.2, "target_modules": ["q_proj", "v_proj"]}),
+        (Lora(r=4, rslora=True), {"use_rslora": True, "use_dora": False}),
+        (Lora(r=4, dora=True), {"use_dora": True, "use_rslora": False}),
+        (None, {}),
+    ],
+)  # fmt: skip
+def test_kinds_of_training_are_what_they_say_and_are_used_as_trained(
+    lora: Lora | None, said: dict[str, Any], models: Path, tmp_path: Path
+) -> None:
+    from components.train.merge import merge
+
+    step = llm(models, lora=lora, trainer=Training(**TINY, updates=3))
+    ctx = Context(Cache(tmp_path), toys(TOWNS))
+    folder = Path(ctx.model(step).path)
+    case = case_of(toys(("Esk",))[0])
+    [judged] = step.run([case], ctx)
+    assert judged.verdict
+    expected = judged.verdict.probabilities
+    if not lora:
+        assert step.trained(folder) > 100_000  # all of it
+        assert (folder / "model.safetensors").is_file()
+        [zero_shot] = llm(models, lora=None, epochs=0).run([case], ctx)
+        assert zero_shot.verdict
+        assert zero_shot.verdict.probabilities != expected
+        with pytest.raises(ClaimflowError, match="no adapter to merge"):
+            merge(folder, step.model, None, tmp_path / "merged")
+        return
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert {name: config[name] for name in said} == said
+    merge(folder, step.model, step.head, tmp_path / "merged")
+    [merged] = llm(models, adapter=tmp_path / "merged").run([case], ctx)
+    assert merged.verdict
+    assert merged.verdict.probabilities == pytest.approx(expected, abs=2e-6)
+
+
+def test_training_stops_early(models: Path, tmp_path: Path) -> None:
+    """Learning too fast gets no better: one evaluation without a better state is enough."""
+    made = []
+    for patience in (1, 100):
+        settings = Training(**(TINY | {"patience": patience, "evaluations": 3}))
+        step = llm(models, rate=0.5, epochs=4, trainer=settings)
+        folder = Path(Context(Cache(tmp_path / str(patience)), toys(TOWNS)).model(step).path)
+        curve = json.loads((folder / "curve.json").read_bytes())
+        made.append(max(entry["step"] for entry in curve))
+    assert made[0] < made[1] == 12
 
 
 def test_accumulated_and_recomputed_gradients_train_alike(models: Path, tmp_path: Path) -> None:
@@ -361,45 +407,6 @@ def test_gold_pairs() -> None:
     assert gold_pairs(claim) == [("Who?", "Ann"), ("Who?", "No She left")]
     bare = Claim(id="0", text="x", questions=[Question(question="When?")])
     assert gold_pairs(bare) == [("When?", "No answer could be found.")]
-
-
-# In flows
-
-
-@pytest.mark.slow
-def test_trained_tracked_registered_and_used(
-    models: Path, tmp_path: Path, experiment: Callable[..., Ran], capsys: pytest.CaptureFixture[str]
-) -> None:
-    from mlflow import MlflowClient
-
-    from flows.train import main
-
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    model = ["verdict=lora_llm", f"verdict.model={models / 'llama'}"]
-    places = [f"cache={tmp_path}/cache", f"+to={tmp_path}/to"]
-    tracking = [f"tracking.uri={uri}", f"tracking.artifacts={tmp_path}/artifacts"]
-    main(compose(*model, "trainer=tiny", *places, *tracking, "+register=judge"))
-    assert "registered as models:/judge/1" in capsys.readouterr().err
-    folder = tmp_path / "to" / "verdict"
-    card = (folder / "README.md").read_text()
-    assert "- Data: demo train, digest" in card
-    assert "| accuracy |" in card
-
-    client = MlflowClient(uri)
-    version = client.get_model_version("judge", "1")
-    run = client.get_run(version.run_id)
-    assert run.data.params["lora.r"] == "16"
-    losses = client.get_metric_history(version.run_id, "loss")
-    assert [metric.step for metric in losses] == list(range(1, 7))
-    assert client.get_metric_history(version.run_id, "eval_loss")
-    kept = {Path(file.path).name for file in client.list_artifacts(version.run_id, "model")}
-    assert {"adapter_model.safetensors", "adapter_config.json", "README.md"} <= kept
-
-    quick = ["questioner=rules", "retriever=bm25s", "limit=4"]
-    used = experiment(*model, f"verdict.adapter={folder}", "dataset.train_split=null", *quick)
-    fitted = experiment(*model, "trainer=tiny", *quick)
-    assert used.record.counts["train_claims"] == 0
-    assert used.predictions() == fitted.predictions()
 
 
 @pytest.mark.slow

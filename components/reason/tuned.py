@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-import json
 import random
 import shutil
 import threading
@@ -22,7 +21,7 @@ from components.records import AVERITEC_LABELS, Case, Claim, Record, decode, enc
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
 from components.text import well_formed
-from components.train.card import card
+from components.train.card import CARD, card
 from components.train.packing import attend_within_examples, joined
 from components.train.trainer import (
     Lora,
@@ -31,7 +30,10 @@ from components.train.trainer import (
     balanced,
     float32_head,
     no_masks_by_cudnn,
+    placed,
     quiet,
+    save,
+    sizes,
     tune,
 )
 
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 Pairs = list[tuple[str, str]]  # question and answer
 NO_ANSWER = "No answer could be found."
-ABOUT, PROMPT, CURVE, CARD = "verdict.json", "prompt.txt", "curve.json", "README.md"
+ABOUT, PROMPT, CURVE = "verdict.json", "prompt.txt", "curve.json"
 
 
 class Tuned(Record):
@@ -74,11 +76,12 @@ class TunedVerdict(TrainedStep):
     2017), which also decides when to stop.
 
     lora: None trains all weights. rate: peak learning rate. epochs: passes over the training
-    claims. class_weight: a label weighs by its
-    frequency to the power of minus this in the loss; 0: all claims alike, 1: all labels alike.
-    shuffle: questions stand in another order in each pass, as their order decides nothing.
-    adapter: a folder that training wrote, to use without fitting; one for another base model is
-    an error. What the folder says of prompt, words, length and temperature holds then.
+    claims; with 0 a language model judges as it is, zero-shot, at temperature 1. class_weight: a
+    label weighs by its frequency to the power of minus this in the loss; 0: all claims alike, 1:
+    all labels alike. shuffle: questions stand in another order in each pass, as their order
+    decides nothing. adapter: a folder that training wrote, to use without fitting; one for another
+    base model is an error. What the folder says of prompt, words, length and temperature holds
+    then.
 
     Of evidence too long for trainer.max_length (or the model's own limit, if that is less) every
     question and answer stays, each text cut to the same number of characters, as many as fit; if
@@ -131,6 +134,11 @@ class TunedVerdict(TrainedStep):
         # A frozen language model is as good in the bfloat16 that it is kept in.
         half = self.trainer.half and bool(self.lora and self.words)
         judge = Judge(self.untrained(frequencies(learned)), self.model, self.prompt, half=half)
+        if not self.epochs and self.words:
+            judge.tuned.total = sizes(judge.model)[1]
+            shutil.copyfile(self.prompt, folder / PROMPT)
+            write_whole(folder / ABOUT, encode(judge.tuned))
+            return
         model = self.lora.wrap(judge.model, judge.task) if self.lora else judge.model
         inside, outside = self.trainer.split(labels, seed)
         rng = random.Random(seed)
@@ -175,14 +183,12 @@ class TunedVerdict(TrainedStep):
             seed=seed,
             folder=unfinished,
         )
-        self._save(model, judge, folder)
+        save(model, judge.tokenizer, self.model, folder)
         write_whole(folder / CURVE, encode(curve))
         if self.words:
             shutil.copyfile(self.prompt, folder / PROMPT)
         tuned = judge.tuned
-        sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
-        tuned.trained = sum(size for size, learns in sizes if learns)
-        tuned.total = sum(size for size, _ in sizes)
+        tuned.trained, tuned.total = sizes(model)
         write_whole(folder / ABOUT, encode(tuned))
         # From the folder, in float32: what is measured is what will be used.
         gold = [row["labels"] for row in held]
@@ -191,14 +197,16 @@ class TunedVerdict(TrainedStep):
         tuned.held_out = measures(softmax(scores, tuned.temperature), gold)
         tuned.held_out["ece_before"] = measures(softmax(scores, 1.0), gold)["ece"]
         write_whole(folder / ABOUT, encode(tuned))
-        data = {
+        data: dict[str, object] = {
             "claims": ctx.train_digest,
             "trained on": f"{len(kept)} claims",
             "held out": f"{len(held)} claims, by label, seed {seed}",
             "left out": f"{len(train) - len(kept) - len(held)} claims: no label, no gold question, "
             "over trainer.limit, or too long",
         }
-        write_whole(folder / CARD, card(self, tuned, data).encode())
+        does = f"Judges a claim with questions and answers as {', '.join(tuned.frequencies)}."
+        data["temperature"] = f"{tuned.temperature}, fitted on the held-out part"
+        write_whole(folder / CARD, card("verdict", does, self, tuned, data).encode())
         shutil.rmtree(unfinished, ignore_errors=True)
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
@@ -242,16 +250,13 @@ class TunedVerdict(TrainedStep):
             frequencies=known,
         )
 
-    def _save(self, model: Any, judge: Judge, folder: Path) -> None:
-        if not self.lora:
-            model.save_pretrained(folder)
-            judge.tokenizer.save_pretrained(folder)
-            return
-        model.save_pretrained(folder)
-        config = json.loads((folder / "adapter_config.json").read_text())
-        config["base_model_name_or_path"] = self.model.name  # not where it lies here
-        config["target_modules"] = sorted(config["target_modules"])  # a set: in any order
-        write_whole(folder / "adapter_config.json", json.dumps(config, indent=2).encode())
+    @property
+    def head(self) -> int | None:
+        """Outputs of the head; None: a language model, which has none."""
+        return None if self.words else len(AVERITEC_LABELS)
+
+    def trained(self, folder: Path) -> int:
+        return about(folder).trained
 
 
 def about(folder: Path) -> Tuned:
@@ -292,13 +297,14 @@ class Judge:
         adapter = folder if folder and (folder / "adapter_config.json").exists() else None
         dtype = torch.bfloat16 if half else torch.float32
         load: dict[str, Any] = {"dtype": dtype, "local_files_only": True}
+        whole = folder if folder and (folder / "config.json").exists() else None
+        source = whole or base
         if tuned.words:
-            self.model: Any = AutoModelForCausalLM.from_pretrained(base, **load)
+            self.model: Any = AutoModelForCausalLM.from_pretrained(source, **load)
             self.columns = [self._token(tuned.words[label]) for label in AVERITEC_LABELS]
             float32_head(self.model.lm_head)
             attend_within_examples(self.model)
         else:
-            source = base if adapter or not folder else folder
             self.model = AutoModelForSequenceClassification.from_pretrained(
                 source,
                 ignore_mismatched_sizes=source is base,  # it may have a head for other labels
@@ -313,7 +319,7 @@ class Judge:
             from peft import PeftModel
 
             self.model = PeftModel.from_pretrained(self.model, adapter)
-        self.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        placed(self.model)
         self._lock = threading.Lock()  # the tokeniser keeps state while it works
 
     @classmethod

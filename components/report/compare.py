@@ -35,6 +35,7 @@ class Point(Record):
     known. texts, evidence: of claims by id, where known. seconds: what its stages took; compute:
     what its steps cost when they were computed, in seconds, whether or not the cache had them.
     notes: what its scorers and flow had to say: claims without prediction, failed judge calls …
+    training: seconds and trained parameters of the steps that learned.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Point(Record):
     tokens: dict[str, float] = {}
     cache: dict[str, int] = {}
     notes: list[str] = []
+    training: dict[str, dict[str, float]] = {}
     error: str | None = None
 
 

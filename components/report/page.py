@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.files import write_whole
 from components.records import Claim, Evidence
-from components.report import plot
+from components.report import curve, plot
 from components.report.claims import Differing, confusions, reliabilities, texts_of
 from components.report.compare import Comparison, Pair, Point
 from components.report.sections import Section, sections, two_of
@@ -38,10 +38,13 @@ def write(folder: Path, found: Comparison, pair: tuple[str, str] | None, claims:
         "measures": plot.measures_plot(found),
         "differences": plot.differences_plot(found, *pair) if pair else None,
         "confusion": plot.confusion_plot(found, found.few(pair)),
+        "curve": curve.curve_plot(found),
         "calibration": plot.calibration_plot(found, found.few(pair)),
     }
     drawn = {name: picture for name, picture in figures.items() if picture}
     parts = sections(found, pair, claims, set(drawn))
+    if along := curve.section(found):
+        parts.insert(1, along)
     write_whole(folder / "report.md", as_markdown(found.title, parts).encode())
     pictures = {name: plot.svg(picture) for name, picture in drawn.items()}
     write_whole(folder / "report.html", as_html(found, parts, pair, pictures).encode())

@@ -437,6 +437,9 @@ def _cost(found: Comparison) -> Section:
         *("run", "seconds of this run", "from cache", "seconds to compute"),
         *("prompt tokens", "completion tokens"),
     ]
+    learned = any(point.training for point in found.runs)
+    if learned:
+        columns += ["seconds to train", "trained parameters"]
     rows = []
     for point in found.runs:
         claims = max(len(point.per_claim), 1)
@@ -449,6 +452,7 @@ def _cost(found: Comparison) -> Section:
                 _from_cache(point),
                 f"{compute:.1f} ({compute / claims:.3f} a claim)" if compute else "–",
                 *(f"{n:,.0f}" if n else "–" for n in tokens),
+                *(f"{n:,.0f}" if n else "–" for n in _training(point) if learned),
             ]
         )
     text = (
@@ -456,6 +460,12 @@ def _cost(found: Comparison) -> Section:
         "not the cache had them; tokens likewise."
     )
     return Section(title="Cost", text=[text], tables=[Table(columns=columns, rows=rows)])
+
+
+def _training(point: Point) -> tuple[float, float]:
+    """(seconds, trained parameters) of all steps that learned."""
+    seconds = sum(row.get("training_seconds", 0) for row in point.training.values())
+    return seconds, sum(row.get("trained_parameters", 0) for row in point.training.values())
 
 
 def p_text(p: float) -> str:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Set
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
 import numpy as np
 
 from components.datasets.scifact import LABELS
@@ -107,7 +108,7 @@ def scifact_open(
             if official and _undefined(name, row):
                 notes.append(f"The official script has no {full} here: 0 by 0.")
                 measure = Measure(value=math.nan)
-            measures[full] = measure
+            measures[full] = measure if source else with_formula(name, measure)
             deviations.append(
                 {
                     "measure": full,
@@ -120,7 +121,7 @@ def scifact_open(
     labels = {pair: e.label for pair, e in evidence.items()}
     columns = system.counts(labels, set())
     rows = [
-        {"id": claim.id, **{name: int(column[i]) for name, column in columns.items()}}
+        {"id": claim.id} | {f"documents_{name}": int(column[i]) for name, column in columns.items()}
         for i, claim in enumerate(claims)
     ]
     pairs = [
@@ -137,6 +138,18 @@ def scifact_open(
         },
         notes=notes,
     )
+
+
+FORMULAS = {
+    "abstract_precision": ["ratio", "documents_correct", "documents_predicted"],
+    "abstract_recall": ["ratio", "documents_correct", "documents_gold"],
+    "abstract_f1": ["micro_f1", "documents_correct", "documents_predicted", "documents_gold"],
+}
+
+
+def with_formula(name: str, measure: Measure) -> Measure:
+    """The measure with how it follows from the rows of claims, where it does."""
+    return msgspec.structs.replace(measure, formula=FORMULAS.get(name, []))
 
 
 def _undefined(name: str, counts: dict[str, Any]) -> bool:

@@ -3,56 +3,97 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Protocol
 
-LICENCE = (
-    "those of the base model and of the training claims hold together (AVeriTeC's are CC BY-NC "
-    "4.0: what is trained on them is not for commercial use)"
-)
+from components.score.base import Measure
+
+CARD = "README.md"
+LICENCES = {  # of data sets, by name, and of the models that come with the install
+    "averitec": "CC BY-NC 4.0, not for commercial use",
+    "scifact": "claims and evidence CC BY 4.0, abstracts ODC-By 1.0",
+    "fever": "CC BY-SA 3.0",
+    "demo": "CC0 1.0",
+    "SmolLM2-135M-Instruct": "Apache-2.0",
+    "all-MiniLM-L6-v2": "Apache-2.0",
+}
 
 
-def card(step: Any, tuned: Any, data: dict[str, str]) -> str:
+def licence(name: str) -> str:
+    """Of a data set or a base model, as far as it is known here."""
+    return LICENCES.get(name, "not known here: see where it is from")
+
+
+PIPELINES = {
+    "verdict": "text-classification",
+    "nli": "text-classification",
+    "rationale": "text-classification",
+    "reranker": "text-ranking",
+    "question": "text-generation",
+    "answer": "text-generation",
+}
+
+
+class About(Protocol):
+    """What stands beside trained weights, as far as a card says it.
+
+    trained, total: numbers of parameters. held_out: measures on the held-out part.
+    """
+
+    base: str
+    base_digest: str
+    trained: int
+    total: int
+    held_out: dict[str, Measure]
+
+
+def card(task: str, does: str, step: Any, about: About, data: dict[str, object]) -> str:
     """What was trained from what, how and how well; nothing that differs between equal runs.
 
-    step: the step with its settings. tuned: base model, sizes and measures. data: facts on the
+    does: what the model does, in a sentence. step: the step with its settings. data: facts on the
     training data by name.
     """
-    names = ("rate", "epochs", "class_weight", "words")
-    settings = {name: getattr(step, name) for name in names}
-    for part in (step.lora, step.trainer):
-        settings |= dataclasses.asdict(part) if part else {"lora": None}
+    settings: dict[str, object] = {"lora": None}
+    for field in dataclasses.fields(step):
+        value = getattr(step, field.name)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            settings |= {f"{field.name}.{k}": v for k, v in dataclasses.asdict(value).items()}
+            settings.pop(field.name, None)
+        elif isinstance(value, (int, float, str, bool, dict, list, type(None))):
+            settings[field.name] = value
+    settings.pop("adapter", None)
     lines = [
         "---",
-        f"base_model: {tuned.base}",
+        f"base_model: {about.base}",
         f"library_name: {'peft' if step.lora else 'transformers'}",
-        f"pipeline_tag: {'text-generation' if step.words else 'text-classification'}",
-        "tags: [claimflow, fact-checking, verdict]",
+        f"pipeline_tag: {PIPELINES[task]}",
+        f"tags: [claimflow, fact-checking, {task}]",
         "---",
-        f"# Verdicts by {tuned.base}{', LoRA' if step.lora else ''}",
+        f"# {task.capitalize()} by {about.base}{', LoRA' if step.lora else ''}",
         "",
-        "Judges a claim with questions and answers as "
-        + ", ".join(tuned.frequencies)
-        + ". Use: `adapter=FOLDER` on the verdict step that trained it.",
+        f"{does} Use: `adapter=FOLDER` on the step that trained it.",
         "",
-        f"- Base model: {tuned.base}, digest {tuned.base_digest}",
-        f"- Parameters: {tuned.trained:,} trained of {tuned.total:,}",
-        f"- Temperature: {tuned.temperature}",
+        f"- Base model: {about.base}, digest of its files {about.base_digest}",
+        f"- Parameters: {about.trained:,} trained of {about.total:,}",
         *(f"- Training data, {name}: {value}" for name, value in data.items()),
-        f"- Licences: {LICENCE}",
+        f"- Licence of the base model: {licence(about.base)}",
         "",
         "## On the held-out part of the training split",
         "",
-        "It chose the state that was kept and the temperature, so these measures flatter.",
+        "It chose the state that was kept, and thresholds or temperature where there are any, so "
+        "these measures flatter.",
         "",
         "| measure | value | 95 % interval |",
         "|---|---|---|",
-        *(
-            f"| {name} | {m.value:.3f} | {m.low:.3f} to {m.high:.3f} |"
-            for name, m in tuned.held_out.items()
-        ),
+        *(f"| {name} | {m.value:.3f} | {_interval(m)} |" for name, m in about.held_out.items()),
         "",
         "## Settings",
         "",
         *(f"- {name}: {value}" for name, value in settings.items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _interval(measure: Measure) -> str:
+    if measure.low is None or measure.high is None:
+        return ""
+    return f"{measure.low:.3f} to {measure.high:.3f}"

@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
-import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from components.cache import key_of
 from components.datasets.scifact import LABELS
 from components.errors import ClaimflowError
-from components.files import write_whole
-from components.records import Claim, Document, Finding, Prediction, Record, encode
+from components.records import Case, Claim, Document, Finding, Prediction, Record, read_lines
+from components.score.base import Measure
 from components.step import Context, identity
 from components.train.negatives import Negatives, Positives
 from components.train.pairs import (
-    ABOUT,
-    CURVE,
     Candidates,
     CrossEncoder,
     Pair,
     PairTask,
     Trained,
-    about,
+    candidates,
+    corpus,
     split,
 )
 from components.train.rerank import standardised
-from components.train.trainer import Row, balanced, tune
+from components.train.trainer import Row, balanced
 
 if TYPE_CHECKING:
     import numpy as np
 
-TASK = "nli"
 NONE = "NEI"
 OUTPUTS = (*LABELS, NONE)
 DEPTHS = (1, 2, 3, 5, 10)
@@ -69,25 +67,71 @@ class Decision(Record):
             for retrieved, none in zip(first, odds(some, NONE), strict=False)
         ]
 
+    def labels(self, one: Candidates, findings: list[Finding]) -> list[str | None]:
+        """The label of each finding; None: it is no evidence."""
+        scores = self.scores(one, findings)
+        found: list[str | None] = [
+            LABELS[int(second > self.offset)] if score > self.threshold else None
+            for score, second in zip(scores, odds(findings, *reversed(LABELS)), strict=False)
+        ]
+        return found + [None] * (len(findings) - len(found))
+
+
+class Entailed(Record):
+    """A line of the file `Entailment.also`; label: SUPPORT, CONTRADICT or NEI."""
+
+    claim: str
+    text: str
+    label: str
+
 
 @dataclasses.dataclass(kw_only=True)
 class Entailment(PairTask):
     """A cross-encoder that reads a claim with one sentence: SUPPORT, CONTRADICT or NEI.
 
-    It learns first, for `warm` passes, from entailment data at hand; then from the rationale
+    It learns first, for `warm` passes, from other entailment data (also: a file of JSON lines with
+    claim, text and label; None: none); then from the rationale
     sentences of the training claims, as often as there are passes in `epochs`, against sentences
     of the same abstracts that are no rationale and `sentences` ones of each abstract that
     `negatives` draws (ratio: abstracts for each one with evidence; Wadden et al. 2022). All three
     labels weigh alike in the loss, so that few positives don't drown.
 
     What is evidence, with which label, a `Decision` says: that of the highest F1 on the claims
-    held out.
+    held out. A `threshold` that is given is of 1 - P(NEI), by the best sentence alone, and the
+    label is the more probable one (.5 and a `depth` of 10: whatever is more probable than not, as
+    without a held-out part). The first ten documents of a case are its findings, those that are no
+    evidence without a label, so that average precision sees all.
     """
+
+    reads: ClassVar = ("claim", "documents", "hits")
+    writes: ClassVar = ("findings",)
+    learns: ClassVar = ("claim", "documents", "hits")
+    unlearned: ClassVar = ("threshold", "depth")
+    task: ClassVar = "nli"
+    does: ClassVar = "Says whether a sentence supports or contradicts a claim, or neither."
+    outputs: ClassVar = OUTPUTS
 
     negatives: Negatives = dataclasses.field(default_factory=Negatives)
     sentences: int = 3
+    also: Path | None = None
+    threshold: float | None = None
+    depth: int | None = None
 
-    def fit(
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.also is not None:
+            self.also = Path(self.also).absolute()
+
+    def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
+        cases = ctx.cases(self)
+        found = [candidates(case) for case in cases]
+        others = [
+            (line.claim, line.text, line.label)
+            for _, line in (read_lines(self.also, Entailed) if self.also else ())
+        ]
+        self.train(found, others, corpus(cases), folder, ctx)
+
+    def train(
         self,
         train: list[Candidates],
         others: list[Labelled],
@@ -95,19 +139,22 @@ class Entailment(PairTask):
         folder: Path,
         ctx: Context,
     ) -> Trained:
-        """Learn and write the model into `folder`. others: the entailment data at hand."""
+        """Learn and write the model into `folder`. others: the other entailment data."""
         from transformers import set_seed
 
-        seed, trainer = ctx.seed_for(TASK), self.trainer
+        if wrong := {label for _, _, label in others} - set(OUTPUTS):
+            raise ClaimflowError(f"{self.also} has the label {min(wrong)}: give {OUTPUTS}.")
+        seed = ctx.seed_for(self.task)
         set_seed(seed)
-        kept, held = split(train, trainer, seed)
-        tested = [train[i] for i in held]
-        if not any(one.claim.gold for one in tested):
+        kept, held = split(train, self.trainer, seed)
+        tested, learned = [train[i] for i in held], [train[i] for i in kept]
+        if not all(any(labels_of(one.claim) for one in part) for part in (tested, learned)):
             raise ClaimflowError(
-                f"{len(train)} training claims leave none with evidence to hold out: give more."
+                f"Of {len(train)} training claims too few have abstracts that are marked as "
+                "evidence to learn from some and hold out others: give more (trainer.limit), or "
+                "a data set that has such marks, as dataset=scifact."
             )
-        encoder = CrossEncoder(self.model, len(OUTPUTS), trainer.max_length)
-        learned = [train[i] for i in kept]
+        encoder = self.encoder()
         positives = [
             Positives(claim=one.claim.id, count=len(gold), gold=list(gold), ranking=one.docs)
             for one in learned
@@ -118,7 +165,11 @@ class Entailment(PairTask):
         )
         rng = random.Random(seed)
         texts = {one.claim.id: one.claim.text for one in learned}
-        passes = [[encoder.row([pair[:2]], OUTPUTS.index(pair[2])) for pair in others]] * self.warm
+
+        def rows(pairs: list[Labelled]) -> list[Row]:
+            return [encoder.row([pair[:2]], OUTPUTS.index(pair[2])) for pair in pairs]
+
+        passes = [rows(others)] * self.warm if others else []
         for step in range(self.epochs):
             found = [pair for one in learned for pair in annotated(one.claim, documents)]
             for negative in drawn:
@@ -132,51 +183,65 @@ class Entailment(PairTask):
                         sentences = documents[doc].sentences
                         some = rng.sample(sentences, min(self.sentences, len(sentences)))
                         found += [(one.claim.text, sentence, NONE) for sentence in some]
-            passes.append([encoder.row([pair[:2]], OUTPUTS.index(pair[2])) for pair in found])
-        passes = [part for part in passes if part]
-        rows: list[Row] = [
-            encoder.row([pair[:2]], OUTPUTS.index(pair[2]))
-            for one in tested
-            for pair in annotated(one.claim, documents)
-        ]
-        model = self.wrap(encoder)
-        checkpoints = ctx.cache.unfinished(key_of(identity(self), artifact.digest, seed))
-        curve = tune(
-            model,
-            trainer.batches(passes, seed, packed=False),
-            trainer.batches([rows], seed, packed=False),
-            collate=encoder.batch,
-            log_probabilities=lambda out: out.logits.float().log_softmax(-1),
-            weights=balanced([row["labels"] for row in passes[-1]], 1.0, len(OUTPUTS)),
-            settings=trainer,
-            rate=self.rate,
-            epochs=len(passes),
+            passes.append(rows(found))
+        key = key_of(identity(self), artifact.digest, seed)
+        trained = self.learn(
+            encoder,
+            passes,
+            rows([pair for one in tested for pair in annotated(one.claim, documents)]),
+            balanced([row["labels"] for row in passes[-1]], 1.0, len(OUTPUTS)),
+            folder,
+            ctx,
             seed=seed,
-            folder=checkpoints,
+            key=key,
             best="f1_macro",  # by accuracy, a model that says NEI of all is hard to beat
         )
-        model.save_pretrained(folder)
-        write_whole(folder / CURVE, encode(curve))
-        trained = Trained(
-            task=TASK,
-            base=self.model.name,
-            base_digest=identity(self.model),
-            labels=list(OUTPUTS),
-            max_length=trainer.max_length,
-            negatives=artifact.digest,
-        )
+        trained.negatives = artifact.digest
         scored = self.scores(encoder, tested, documents)
-        decision, best = tuned(tested, scored)
-        trained.decision = msgspec.structs.asdict(decision)
-        trained.held_out = {"f1": best, "f1_argmax": f1(tested, scored, Decision())}
-        write_whole(folder / ABOUT, encode(trained))
-        shutil.rmtree(checkpoints, ignore_errors=True)
+        decision = tuned(tested, scored)
+        trained.threshold, trained.depth = decision.threshold, decision.depth
+        trained.weight, trained.offset = decision.weight, decision.offset
+        trained.held_out = {
+            "f1": f1_measure(tested, scored, decision),
+            "f1_argmax": f1_measure(tested, scored, Decision()),
+        }
+        data: dict[str, object] = {
+            "trained on": f"{len(learned)} claims, {len(positives)} with evidence",
+            "held out": f"{len(tested)} claims, with and without evidence alike, seed {seed}",
+            "other entailment data": f"{len(others)} pairs",
+        }
+        self.finish(trained, folder, ctx, key, data)
         return trained
 
-    def load(self, folder: Path) -> tuple[CrossEncoder, Trained]:
-        """The encoder that training wrote into `folder`, and how it is used."""
-        trained = about(folder, TASK, self.model)
-        return CrossEncoder(self.model, len(OUTPUTS), trained.max_length, folder), trained
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        encoder, trained = self.opened(ctx)
+        decision = self.decision(trained)
+        for case in cases:
+            documents = {document.id: document for document in case.documents}
+            one = candidates(case)
+            [found] = self.scores(encoder, [one], documents)
+            labels = decision.labels(one, found)
+            case.findings = [
+                msgspec.structs.replace(
+                    finding,
+                    label=label,
+                    probabilities={x: round(finding.probabilities[x], 6) for x in LABELS},
+                )
+                for finding, label in zip(found, labels, strict=True)
+            ]
+        return cases
+
+    def decision(self, trained: Trained) -> Decision:
+        """That of the training, unless the settings have another."""
+        if self.threshold is not None:
+            odds = math.log(max(self.threshold, LEAST) / max(1 - self.threshold, LEAST))
+            return Decision(threshold=odds, depth=self.depth or DEPTHS[-1])
+        return Decision(
+            threshold=trained.threshold,
+            depth=self.depth or trained.depth,
+            weight=trained.weight,
+            offset=trained.offset,
+        )
 
     def scores(
         self, encoder: CrossEncoder, found: list[Candidates], documents: dict[str, Document]
@@ -225,33 +290,45 @@ def predictions(
             evidence=[],
             label="",
             findings=[
-                msgspec.structs.replace(finding, label=LABELS[int(second > decision.offset)])
-                for finding, score, second in zip(
-                    findings[: decision.depth],
-                    decision.scores(one, findings),
-                    odds(findings, *reversed(LABELS)),
-                    strict=False,
-                )
-                if score > decision.threshold
+                msgspec.structs.replace(finding, label=label)
+                for finding, label in zip(findings, decision.labels(one, findings), strict=True)
+                if label
             ],
         )
         for one, findings in zip(found, scored, strict=True)
     ]
 
 
-def f1(found: list[Candidates], scored: list[list[Finding]], decision: Decision) -> float:
-    """F1 of labelled abstracts, over all claims."""
-    right = said = known = 0
+def counts(
+    found: list[Candidates], scored: list[list[Finding]], decision: Decision
+) -> tuple[list[int], list[int], list[int]]:
+    """(right, predicted, gold) labelled abstracts of each claim."""
+    right, said, known = [], [], []
     for one, prediction in zip(found, predictions(found, scored, decision), strict=True):
         gold = labels_of(one.claim)
-        known += len(gold)
-        said += len(prediction.findings)
-        right += sum(gold.get(f.doc) == f.label for f in prediction.findings)
+        known.append(len(gold))
+        said.append(len(prediction.findings))
+        right.append(sum(gold.get(f.doc) == f.label for f in prediction.findings))
+    return right, said, known
+
+
+def f1(found: list[Candidates], scored: list[list[Finding]], decision: Decision) -> float:
+    """F1 of labelled abstracts, over all claims."""
+    right, said, known = map(sum, counts(found, scored, decision))
     return 2 * right / (said + known) if said + known else 0.0
 
 
-def tuned(found: list[Candidates], scored: list[list[Finding]]) -> tuple[Decision, float]:
-    """The decision of the highest F1, and that: each threshold between two scores is tried."""
+def f1_measure(found: list[Candidates], scored: list[list[Finding]], decision: Decision) -> Measure:
+    """F1 with its 95 % interval, claims resampled."""
+    from components.score import bootstrap
+
+    right, said, known = counts(found, scored, decision)
+    both = bootstrap.harmonic(bootstrap.ratio(right, said), bootstrap.ratio(right, known))
+    return bootstrap.measure(both, bootstrap.resamples(len(found), 1000, 13))
+
+
+def tuned(found: list[Candidates], scored: list[list[Finding]]) -> Decision:
+    """The decision of the highest F1: each threshold between two scores is tried."""
     import numpy as np
 
     known = sum(len(labels_of(one.claim)) for one in found)
@@ -280,7 +357,7 @@ def tuned(found: list[Candidates], scored: list[list[Finding]]) -> tuple[Decisio
                 threshold = float(scores[order[at]] + after) / 2
                 best = float(values[at])
                 chosen = Decision(threshold=threshold, depth=depth, weight=weight, offset=offset)
-    return chosen, best
+    return chosen
 
 
 def odds(findings: list[Finding], label: str, other: str | None = None) -> list[float]:
@@ -300,19 +377,21 @@ def labels_of(claim: Claim) -> dict[str, str]:
     return {doc: str(gold.label) for gold in claim.gold for doc, _ in gold.items}
 
 
-def annotated(claim: Claim, documents: dict[str, Document]) -> list[Labelled]:
-    """The sentences of a claim's gold abstracts: those of a rationale with its label (and all of
-    a rationale as one text, where it has several), the others as NEI."""
+def annotated(claim: Claim, documents: dict[str, Document], joined: bool = True) -> list[Labelled]:
+    """The sentences of a claim's gold abstracts: those of a rationale with its label, the others as
+    NEI. joined: also all of a rationale as one text, where it has several."""
     found: list[Labelled] = []
-    labels = labels_of(claim)
+    labels = {doc: label for doc, label in labels_of(claim).items() if doc in documents}
     marked: dict[str, set[int]] = {doc: set() for doc in labels}
     for gold in claim.gold:
         places = sorted(n for _, n in gold.items if n is not None)
         doc = gold.items[0][0]
+        if doc not in documents:
+            continue
         marked[doc] |= set(places)
-        if len(places) > 1:
-            joined = " ".join(documents[doc].sentences[n] for n in places)
-            found.append((claim.text, joined, str(gold.label)))
+        if joined and len(places) > 1:
+            text = " ".join(documents[doc].sentences[n] for n in places)
+            found.append((claim.text, text, str(gold.label)))
     for doc, label in labels.items():
         for n, sentence in enumerate(documents[doc].sentences):
             found.append((claim.text, sentence, label if n in marked[doc] else NONE))

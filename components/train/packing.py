@@ -38,19 +38,24 @@ def packs(lengths: list[int], tokens: int, rng: random.Random) -> list[list[int]
 
 
 def joined(
-    rows: list[list[int]], pad: int, longest: int, padded: bool = False, least: int = 0
+    rows: list[list[int]],
+    pad: int,
+    longest: int,
+    padded: bool = False,
+    least: int = 0,
+    keep: list[int] | None = None,
 ) -> dict[str, Any]:
     """Token ids of examples as one row, and what the model must know of their places.
 
     pad: id of the padding token. longest: no example may have more tokens; one number for all
     batches, as each other one would be compiled anew. padded: each example takes the room of the
     longest one, as in a batch that is padded. least: tokens that the row has at least, as one
-    shape is compiled once.
+    shape is compiled once. keep: how many of each example's last tokens logits are wanted at; by
+    default the last one.
 
     input_ids and position_ids are (1, tokens) with positions from 0 in each example;
     cu_seq_lens_q where examples begin, and the end, with those of padding alone that fill the row;
-    logits_to_keep (examples) the places of their last tokens: the model computes logits there
-    alone.
+    logits_to_keep the places of their last tokens: the model computes logits there alone.
     """
     import torch
 
@@ -60,10 +65,13 @@ def joined(
         rows, room = [*rows, []], [*room, min(missing, longest)]
     ids: list[int] = []
     positions: list[int] = []
-    starts, last = [0], []
+    starts: list[int] = [0]
+    last: list[int] = []
+    counts = iter(keep or [1] * len(rows))
     for row, size in zip(rows, room, strict=True):
         if row:
-            last.append(len(ids) + len(row) - 1)
+            end = len(ids) + len(row)
+            last += range(end - next(counts), end)
         ids += row + [pad] * (size - len(row))
         positions += range(size)
         starts.append(len(ids))

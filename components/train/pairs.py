@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from components import assets
+from components.cache import key_of
 from components.errors import ClaimflowError
-from components.records import Claim, Document, Record, decode
-from components.step import identity
+from components.files import write_whole
+from components.records import Case, Claim, Document, Record, decode, encode
+from components.score.base import Measure
+from components.step import Context, TrainedStep, identity
 from components.text import well_formed
-from components.train.trainer import Lora, Row, Training, float32_head, no_masks_by_cudnn, quiet
+from components.train.card import CARD, card
+from components.train.trainer import (
+    Lora,
+    Row,
+    Training,
+    float32_head,
+    no_masks_by_cudnn,
+    placed,
+    quiet,
+    save,
+    sizes,
+    tune,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
-ABOUT, CARD, CURVE = "pairs.json", "README.md", "curve.json"
+ABOUT, CURVE = "pairs.json", "curve.json"
 Pair = tuple[str, str]  # claim and text
 
 
@@ -30,9 +49,10 @@ class Candidates(Record):
 class Trained(Record):
     """What stands beside the weights and says how they are used.
 
-    task: nli or reranker. base, base_digest: the model that was tuned. labels: of the outputs, in
-    their order. decision: of `nli`, as its `Decision` has it. held_out: measures on the held-out
-    part.
+    task: nli, rationale or reranker. base, base_digest: the model that was tuned. labels: of the
+    outputs, in their order. threshold: see `Decision` and `Rationale`. depth, offset: see
+    `Decision`. weight: there, and see `Reranker`. negatives: digest of those that were sampled.
+    trained, total: numbers of parameters. held_out: measures on the held-out part.
     """
 
     task: str
@@ -40,9 +60,14 @@ class Trained(Record):
     base_digest: str
     labels: list[str]
     max_length: int
-    decision: dict[str, float] = {}
+    threshold: float = 0.5
+    depth: int = 10
+    weight: float = 1.0
+    offset: float = 0.0
     negatives: str = ""
-    held_out: dict[str, float] = {}
+    trained: int = 0
+    total: int = 0
+    held_out: dict[str, Measure] = {}
 
 
 def about(folder: Path, task: str, model: Path) -> Trained:
@@ -64,12 +89,17 @@ def about(folder: Path, task: str, model: Path) -> Trained:
 
 
 @dataclasses.dataclass(kw_only=True)
-class PairTask:
-    """How a cross-encoder is trained.
+class PairTask(TrainedStep):
+    """A step by a cross-encoder, and how that is trained.
 
     model: any encoder. lora: None trains all weights. rate: peak learning rate. epochs: passes
-    over the training claims. warm: passes over what else there is to learn from, before.
+    over the training claims. warm: passes over what else there is to learn from, before. adapter:
+    a folder that training wrote, to use without fitting.
     """
+
+    task: ClassVar[str] = ""
+    does: ClassVar[str] = ""  # in a sentence, for the model card
+    outputs: ClassVar[tuple[str, ...]] = ()
 
     model: Path
     trainer: Training
@@ -77,14 +107,107 @@ class PairTask:
     rate: float = 1e-4
     epochs: int = 5
     warm: int = 2
+    adapter: Path | None = None
 
-    def wrap(self, encoder: CrossEncoder) -> Any:
-        """The model to train: with an adapter, or as it is."""
-        return self.lora.wrap(encoder.model, "SEQ_CLS") if self.lora else encoder.model
+    def __post_init__(self) -> None:
+        self.model = assets.model(self.model)
+        if self.adapter is not None:
+            self.adapter = Path(self.adapter).absolute()
+
+    def given(self) -> Path | None:
+        if self.adapter is not None:
+            about(self.adapter, self.task, self.model)
+        return self.adapter
+
+    @property
+    def head(self) -> int:
+        """Outputs of the head."""
+        return len(self.outputs)
+
+    def trained(self, folder: Path) -> int:
+        return about(folder, self.task, self.model).trained
+
+    def encoder(self) -> CrossEncoder:
+        """The base model with a new head."""
+        return CrossEncoder(self.model, len(self.outputs), self.trainer.max_length)
+
+    def opened(self, ctx: Context) -> tuple[CrossEncoder, Trained]:
+        """`load` of what was trained, or given, once a process."""
+        import torch
+
+        torch.set_num_threads(self.trainer.threads)
+        model = ctx.model(self)
+        found: tuple[CrossEncoder, Trained] = ctx.loaded(
+            key_of(self.task, model.digest), lambda: self.load(Path(model.path))
+        )
+        return found
+
+    def load(self, folder: Path) -> tuple[CrossEncoder, Trained]:
+        """The encoder that training wrote into `folder`, and how it is used."""
+        found = about(folder, self.task, self.model)
+        return CrossEncoder(self.model, len(self.outputs), found.max_length, folder), found
+
+    def learn(
+        self,
+        encoder: CrossEncoder,
+        passes: list[list[Row]],
+        tested: list[Row],
+        weights: list[float],
+        folder: Path,
+        ctx: Context,
+        *,
+        seed: int,
+        key: str,
+        best: str = "mean",
+        log_probabilities: Callable[[Any], Any] = lambda out: out.logits.float().log_softmax(-1),
+    ) -> Trained:
+        """Train the encoder and write it into `folder`; what stands there beside it, without the
+        measures. key: where the checkpoints of this training are kept."""
+        trainer = self.trainer
+        model = self.lora.wrap(encoder.model, "SEQ_CLS") if self.lora else encoder.model
+        checkpoints = ctx.cache.unfinished(key)
+        curve = tune(
+            model,
+            trainer.batches(passes, seed, packed=False),
+            trainer.batches([tested], seed, packed=False),
+            collate=encoder.batch,
+            log_probabilities=log_probabilities,
+            weights=weights,
+            settings=trainer,
+            rate=self.rate,
+            epochs=len(passes),
+            seed=seed,
+            folder=checkpoints,
+            best=best,
+        )
+        save(model, encoder.tokenizer, self.model, folder)
+        write_whole(folder / CURVE, encode(curve))
+        trained, total = sizes(model)
+        return Trained(
+            task=self.task,
+            base=self.model.name,
+            base_digest=identity(self.model),
+            labels=list(self.outputs),
+            max_length=trainer.max_length,
+            trained=trained,
+            total=total,
+        )
+
+    def finish(
+        self, trained: Trained, folder: Path, ctx: Context, key: str, data: dict[str, object]
+    ) -> None:
+        """Write what stands beside the weights, and the card; drop the checkpoints."""
+        write_whole(folder / ABOUT, encode(trained))
+        data = {"claims": ctx.train_digest} | data
+        if trained.negatives:
+            data["negatives, digest"] = trained.negatives
+        write_whole(folder / CARD, card(self.task, self.does, self, trained, data).encode())
+        shutil.rmtree(ctx.cache.unfinished(key))
 
 
 class CrossEncoder:
-    """A model in memory, with a head of `outputs` numbers for a pair of texts.
+    """A model in memory, with a head of `outputs` numbers for a pair of texts. Threads may share
+    it.
 
     folder: of trained weights; None: the base model, with a new head.
     """
@@ -99,6 +222,7 @@ class CrossEncoder:
         adapter = folder if folder and (folder / "adapter_config.json").exists() else None
         source = base if adapter or not folder else folder
         self.max_length = max_length
+        self._lock = threading.Lock()  # the tokeniser keeps state while it works
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base, local_files_only=True)
         self.model: Any = AutoModelForSequenceClassification.from_pretrained(
             source,
@@ -112,7 +236,7 @@ class CrossEncoder:
             from peft import PeftModel
 
             self.model = PeftModel.from_pretrained(self.model, adapter)
-        self.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        placed(self.model)
 
     def row(self, pairs: list[Pair], label: int) -> Row:
         """The input for pairs that are judged together; `label` says which, or what, is right.
@@ -120,12 +244,13 @@ class CrossEncoder:
         Of a pair that is too long the text is cut, not the claim.
         """
         texts = [[well_formed(text) for text in pair] for pair in pairs]
-        found = self.tokenizer(
-            [claim for claim, _ in texts],
-            [text for _, text in texts],
-            truncation="only_second",
-            max_length=self.max_length,
-        )
+        with self._lock:
+            found = self.tokenizer(
+                [claim for claim, _ in texts],
+                [text for _, text in texts],
+                truncation="only_second",
+                max_length=self.max_length,
+            )
         parts = [{name: found[name][i] for name in found} for i in range(len(pairs))]
         longest = max((part["input_ids"] for part in parts), key=len)
         return {"input_ids": longest, "parts": parts, "labels": label}
@@ -166,6 +291,26 @@ class CrossEncoder:
 def split(found: list[Candidates], trainer: Training, seed: int) -> tuple[list[int], list[int]]:
     """Positions of claims to train on, and of those held out; with and without evidence alike."""
     return trainer.split(["evidence" if one.claim.gold else "none" for one in found], seed)
+
+
+def candidates(case: Case) -> Candidates:
+    """The documents of a case's hits, by the best score of a passage of theirs."""
+    scores: dict[str, float] = {}
+    for hit in case.hits:
+        scores[hit.doc] = max(hit.score, scores.get(hit.doc, hit.score))
+    docs = sorted(scores, key=lambda doc: -scores[doc])
+    return Candidates(claim=case.claim, docs=docs, scores=[scores[doc] for doc in docs])
+
+
+def corpus(cases: list[Case]) -> dict[str, Document]:
+    """The documents of all cases by id. Cases that share one corpus hold the same list."""
+    found: dict[str, Document] = {}
+    seen: set[int] = set()
+    for case in cases:
+        if id(case.documents) not in seen:
+            seen.add(id(case.documents))
+            found |= {document.id: document for document in case.documents}
+    return found
 
 
 def document_text(document: Document) -> str:

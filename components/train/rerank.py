@@ -3,45 +3,71 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from components.cache import key_of
 from components.errors import ClaimflowError
-from components.files import write_whole
-from components.records import Claim, Document, encode
+from components.records import Case, Claim, Document, Hit
+from components.retrieve.bm25 import Bm25s
+from components.retrieve.search import Ranker, per_query, put_hits
+from components.score.base import Measure
 from components.step import Context, identity
 from components.train.negatives import Negatives, Positives
 from components.train.pairs import (
-    ABOUT,
-    CURVE,
     Candidates,
     CrossEncoder,
     PairTask,
     Trained,
-    about,
+    candidates,
+    corpus,
     document_text,
     split,
 )
-from components.train.trainer import Row, tune
-
-TASK = "reranker"
+from components.train.trainer import Row
 
 
 @dataclasses.dataclass(kw_only=True)
-class Reranker(PairTask):
+class Reranker(PairTask, Ranker):
     """Learns which of 1 + negatives.ratio documents is relevant, by a softmax over their scores
     (listwise, with one positive at a time): pairs judged one by one collapse to "no".
 
     The positives are a claim's relevant documents. Before, for `warm` passes, it learns from the
     documents themselves: which one has a sentence that was taken out of it (the inverse cloze
     task, Lee et al. 2019), here the last one, which says what was found.
+
+    It scores the first `fetch` hits of each query anew and keeps the best `k`. alone: by its own
+    score; otherwise by a sum with the score that the hit had, both standardised over the hits of
+    the query, with the weight that gave the highest nDCG@10 on the claims held out.
     """
 
-    negatives: Negatives = dataclasses.field(default_factory=lambda: Negatives(ratio=7))
+    reads: ClassVar = ("claim", "queries", "hits", "passages")
+    learns: ClassVar = ("claim", "documents", "hits")
+    unkeyed: ClassVar = ("into",)
+    unlearned: ClassVar = ("alone", "fetch", "k")
+    task: ClassVar = "reranker"
+    does: ClassVar = "Scores how relevant a document is to a claim."
+    outputs: ClassVar = ("relevant",)
 
-    def fit(
+    negatives: Negatives = dataclasses.field(default_factory=lambda: Negatives(ratio=7))
+    alone: bool = False
+    fetch: int = 100
+    k: int = 100
+
+    def __post_init__(self) -> None:
+        PairTask.__post_init__(self)
+        Ranker.__post_init__(self)
+        if self.fetch < self.k:
+            raise ClaimflowError(f"Reranker can't keep k={self.k} of fetch={self.fetch} hits.")
+
+    def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
+        cases = ctx.cases(self)
+        documents = corpus(cases)
+        cloze = searched(cloze_claims(list(documents.values())), documents, ctx)
+        found = [candidates(case) for case in cases]
+        self.train(found, cloze if self.warm else [], documents, folder, ctx)
+
+    def train(
         self,
         train: list[Candidates],
         cloze: list[Candidates],
@@ -52,14 +78,11 @@ class Reranker(PairTask):
         """Learn and write the model into `folder`. cloze: what `cloze_claims` gave, searched."""
         from transformers import set_seed
 
-        seed = ctx.seed_for(TASK)
+        seed = ctx.seed_for(self.task)
         set_seed(seed)
         learned = [one for one in train if one.claim.relevant]
         kept, held = split(learned, self.trainer, seed)
-        if not kept or not held:
-            raise ClaimflowError(f"{len(learned)} claims with relevant documents are too few.")
-        trainer = self.trainer
-        encoder = CrossEncoder(self.model, 1, trainer.max_length)
+        encoder = self.encoder()
         size = 1 + self.negatives.ratio
         digests: list[str] = []
 
@@ -101,52 +124,66 @@ class Reranker(PairTask):
                 return document_text(document)
             return " ".join([*filter(None, [document.title]), *document.sentences[:-1]])
 
+        tested = [learned[i] for i in held]
         passes = rows(cloze, self.warm, True) if cloze and self.warm else []
         passes += rows([learned[i] for i in kept], self.epochs, False)
-        [judged] = rows([learned[i] for i in held], 1, False)
-        model = self.wrap(encoder)
-        checkpoints = ctx.cache.unfinished(key_of(identity(self), digests, seed))
-        curve = tune(
-            model,
-            trainer.batches(passes, seed, packed=False),
-            trainer.batches([judged], seed, packed=False),
-            collate=encoder.batch,
-            log_probabilities=lambda out: out.logits.float().view(-1, size).log_softmax(-1),
-            weights=[1.0] * size,
-            settings=trainer,
-            rate=self.rate,
-            epochs=len(passes),
+        [groups] = rows(tested, 1, False)
+        if not passes[-1] or not groups:
+            raise ClaimflowError(
+                f"{len(learned)} training claims have a relevant document; that leaves "
+                f"{len(passes[-1])} to learn from and {len(groups)} held out, with "
+                f"{size - 1} negatives each: give more, or a lower negatives.ratio."
+            )
+        key = key_of(identity(self), digests, seed)
+        trained = self.learn(
+            encoder,
+            passes,
+            groups,
+            [1.0] * size,
+            folder,
+            ctx,
             seed=seed,
-            folder=checkpoints,
+            key=key,
+            log_probabilities=lambda out: out.logits.float().view(-1, size).log_softmax(-1),
         )
-        model.save_pretrained(folder)
-        write_whole(folder / CURVE, encode(curve))
-        trained = Trained(
-            task=TASK,
-            base=self.model.name,
-            base_digest=identity(self.model),
-            labels=["relevant"],
-            max_length=trainer.max_length,
-            negatives=digests[-2],
-        )
-        tested = [learned[i] for i in held]
+        trained.negatives = digests[-2]
         scored = self.scores(encoder, tested, documents)
-        weight = best_weight(tested, scored)
-        both = [summed(o.scores, new, weight) for o, new in zip(tested, scored, strict=True)]
+        trained.weight = best_weight(tested, scored)
+        both = sums(tested, scored, trained.weight)
+        first = [one.scores for one in tested]
         trained.held_out = {
-            "weight": weight,
-            "ndcg_at_10_first_stage": ndcg(tested, [one.scores for one in tested]),
-            "ndcg_at_10": ndcg(tested, scored),
-            "ndcg_at_10_sum": ndcg(tested, both),
+            "ndcg_at_10 of the first stage": ndcg_measure(tested, first),
+            "ndcg_at_10 alone": ndcg_measure(tested, scored),
+            f"ndcg_at_10 of the sum, weight {trained.weight}": ndcg_measure(tested, both),
         }
-        write_whole(folder / ABOUT, encode(trained))
-        shutil.rmtree(checkpoints, ignore_errors=True)
+        data: dict[str, object] = {
+            "trained on": f"{len(kept)} claims with relevant documents",
+            "held out": f"{len(tested)} claims, with and without evidence alike, seed {seed}",
+            "cloze claims": len(cloze),
+        }
+        self.finish(trained, folder, ctx, key, data)
         return trained
 
-    def load(self, folder: Path) -> CrossEncoder:
-        """The encoder that training wrote into `folder`."""
-        trained = about(folder, TASK, self.model)
-        return CrossEncoder(self.model, 1, trained.max_length, folder)
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        encoder, trained = self.opened(ctx)
+        for case in cases:
+            passages = {passage.id: passage.text for passage in case.passages}
+            ordered: list[Hit] = []
+            for query, found in per_query(case.hits).items():
+                hits = found[: self.fetch]
+                asked = case.queries[query].text
+                new = encoder.scores([(asked, passages[hit.passage]) for hit in hits])[:, 0]
+                scores = [float(x) for x in new]
+                if not self.alone:
+                    scores = summed([hit.score for hit in hits], scores, trained.weight)
+                rounded = [round(score, 6) for score in scores]
+                order = sorted(range(len(hits)), key=lambda i: -rounded[i])[: self.k]
+                ordered += [
+                    Hit(passage=hits[i].passage, doc=hits[i].doc, score=rounded[i], query=query)
+                    for i in order
+                ]
+            put_hits(case, self.into, ordered)
+        return cases
 
     def scores(
         self, encoder: CrossEncoder, found: list[Candidates], documents: dict[str, Document]
@@ -166,6 +203,30 @@ def cloze_claims(documents: list[Document]) -> list[Claim]:
     ]
 
 
+def searched(
+    claims: list[Claim], documents: dict[str, Document], ctx: Context, k: int = 30
+) -> list[Candidates]:
+    """The first k documents for each claim, by BM25."""
+    import numpy as np
+
+    search, ids = Bm25s(), list(documents)
+    texts = [document_text(document) for document in documents.values()]
+    index = search.index(key_of("cloze", texts), texts, ctx)
+    found = []
+    for claim, scores in zip(
+        claims, search.scores(index, [claim.text for claim in claims], ctx), strict=True
+    ):
+        best = [i for i in np.argsort(-scores, kind="stable")[:k] if np.isfinite(scores[i])]
+        found.append(
+            Candidates(
+                claim=claim,
+                docs=[ids[i] for i in best],
+                scores=[float(scores[i]) for i in best],
+            )
+        )
+    return found
+
+
 def standardised(scores: list[float]) -> list[float]:
     """Scores of one claim, with mean 0 and deviation 1."""
     import numpy as np
@@ -180,22 +241,36 @@ def summed(first: list[float], second: list[float], weight: float) -> list[float
     return [(1 - weight) * a + weight * b for a, b in pairs]
 
 
+def sums(found: list[Candidates], scored: list[list[float]], weight: float) -> list[list[float]]:
+    """`summed` of the first stage's scores and new ones, for each claim."""
+    return [summed(one.scores, new, weight) for one, new in zip(found, scored, strict=True)]
+
+
 def best_weight(found: list[Candidates], scored: list[list[float]]) -> float:
     """The weight of the reranker, by tenths, with the highest nDCG@10 in the sum."""
-    return max(
-        (n / 10 for n in range(11)),
-        key=lambda weight: ndcg(
-            found,
-            [summed(one.scores, new, weight) for one, new in zip(found, scored, strict=True)],
-        ),
-    )
+    tried = [n / 10 for n in range(11)]
+    return max(tried, key=lambda weight: ndcg(found, sums(found, scored, weight)))
 
 
 def ndcg(found: list[Candidates], scored: list[list[float]], k: int = 10) -> float:
     """Mean nDCG@10 of the claims, relevant documents alike."""
+    gains = ndcgs(found, scored, k)
+    return sum(gains) / len(gains)
+
+
+def ndcg_measure(found: list[Candidates], scored: list[list[float]]) -> Measure:
+    """The same with its 95 % interval, claims resampled."""
+    from components.score import bootstrap
+
+    weights = bootstrap.resamples(len(found), 1000, 13)
+    return bootstrap.measure(bootstrap.mean(ndcgs(found, scored, 10)), weights)
+
+
+def ndcgs(found: list[Candidates], scored: list[list[float]], k: int) -> list[float]:
+    """nDCG@k of each claim."""
     import math
 
-    total = 0.0
+    values = []
     for one, scores in zip(found, scored, strict=True):
         order = sorted(range(len(scores)), key=lambda i: -scores[i])[:k]
         gain: Any = sum(
@@ -204,5 +279,5 @@ def ndcg(found: list[Candidates], scored: list[list[float]], k: int = 10) -> flo
             if one.docs[i] in one.claim.relevant
         )
         ideal = sum(1 / math.log2(place + 2) for place in range(min(k, len(one.claim.relevant))))
-        total += gain / ideal if ideal else 0.0
-    return total / len(found)
+        values.append(gain / ideal if ideal else 0.0)
+    return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import json
 import math
 import shutil
 from collections.abc import Callable, Sequence
@@ -11,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
+from components.files import write_whole
 from components.train.packing import packs
 
-Row = dict[str, Any]  # input_ids and what else the model takes, and `labels`: a class from 0
+# input_ids and what else the model takes, and `labels`: a class from 0; of text to be learned the
+# token that comes next, for each of the last tokens in input_ids.
+Row = dict[str, Any]
 WHOLE = "whole"  # the mark of a checkpoint that is written
 CURVE = ("step", "epoch", "loss", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1_macro")
 
@@ -172,7 +176,7 @@ def tune(
     *,
     collate: Callable[[list[Row]], dict[str, Any]],
     log_probabilities: Callable[[Any], Any],
-    weights: list[float],
+    weights: list[float] | None,
     settings: Training,
     rate: float,
     epochs: int,
@@ -184,10 +188,12 @@ def tune(
     """Train `model` in place on `batches`; it ends in its best state on `held`. The loss by step.
 
     log_probabilities: what the model puts out to (examples, classes), float32; the loss is the
-    negative one of the right class, times its weight, in the mean over a batch. rate: the peak
+    negative one of the right class, times its weight, in the mean over a batch. weights: None for
+    text, whose classes are tokens: none weighs more, and there is no F1 over them. rate: the peak
     learning rate. epochs: how many `batches` are. folder: where checkpoints lie; one that was
     killed goes on from its last whole checkpoint, to the same weights on the CPU. best: what is
-    highest in the best state: accuracy, f1_macro or their mean. callbacks: more of the Trainer.
+    highest in the best state: accuracy, f1_macro or their mean; or the loss, which is lowest.
+    callbacks: more of the Trainer.
     Raises ClaimflowError when the loss is no number.
     """
     import torch
@@ -200,7 +206,7 @@ def tune(
         TrainingArguments,
     )
 
-    weight = torch.tensor(weights)
+    weight = torch.tensor(weights or [])
 
     class _Trainer(Trainer):
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -217,7 +223,9 @@ def tune(
             outputs = model(**{name: x for name, x in inputs.items() if name != "labels"})
             scores = log_probabilities(outputs)
             right = scores.gather(1, labels[:, None])[:, 0]
-            loss = -(right * weight.to(right.device)[labels]).mean()
+            if weights:
+                right = right * weight.to(right.device)[labels]
+            loss = -right.mean()
             return (loss, {"logits": scores}) if return_outputs else loss
 
     class _Watch(TrainerCallback):
@@ -240,8 +248,9 @@ def tune(
                 )
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            names = ("loss", "accuracy", "f1_macro")
-            self.bar.set_postfix({name: f"{more['metrics'][f'eval_{name}']:.3f}" for name in names})
+            known = more["metrics"]
+            names = [n for n in ("loss", "accuracy", "f1_macro") if f"eval_{n}" in known]
+            self.bar.set_postfix({name: f"{known[f'eval_{name}']:.3f}" for name in names})
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.bar.close()
@@ -252,8 +261,10 @@ def tune(
     def measures(prediction: Any) -> dict[str, float]:
         from sklearn.metrics import accuracy_score, f1_score
 
-        guess = prediction.predictions.argmax(1)
+        guess = prediction.predictions
         accuracy = accuracy_score(prediction.label_ids, guess)
+        if not weights:
+            return {"accuracy": accuracy}
         macro = f1_score(
             prediction.label_ids,
             guess,
@@ -266,7 +277,10 @@ def tune(
     def only(batch: list[list[Row]]) -> dict[str, Any]:
         [rows] = batch
         # The first entry says how many examples a batch has.
-        return {"labels": torch.tensor([row["labels"] for row in rows])} | collate(rows)
+        labels: list[int] = []
+        for row in rows:
+            labels += row["labels"] if isinstance(row["labels"], list) else [row["labels"]]
+        return {"labels": torch.tensor(labels)} | collate(rows)
 
     for checkpoint in folder.glob("checkpoint-*"):
         if not (checkpoint / WHOLE).exists():  # killed while it was written
@@ -304,6 +318,7 @@ def tune(
         logging_nan_inf_filter=False,  # which waits at every step, and hides them
         load_best_model_at_end=True,
         metric_for_best_model=best,
+        greater_is_better=best != "loss",
         restore_callback_states_from_checkpoint=True,
         remove_unused_columns=False,
         label_names=["labels"],  # which a PEFT model's signature does not show
@@ -320,6 +335,7 @@ def tune(
         train_dataset=batches,
         eval_dataset=held,
         compute_metrics=measures,
+        preprocess_logits_for_metrics=lambda scores, _: scores.argmax(-1),  # much less to keep
         callbacks=[EarlyStoppingCallback(settings.patience), _Watch(), *callbacks],
     )
     trainer.model_accepts_loss_kwargs = False  # ours is the mean of a batch, also in accumulation
@@ -333,12 +349,39 @@ def tune(
     return [entry | {"epoch": round(entry["epoch"] * epochs, 4)} for entry in curve]
 
 
+def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
+    """Write the adapter of a PEFT model, or a whole model with its tokenizer, into `folder`: the
+    same weights give the same files, wherever the base model lies."""
+    model.save_pretrained(folder)
+    path = folder / "adapter_config.json"
+    if not path.exists():
+        tokenizer.save_pretrained(folder)
+        return
+    config = json.loads(path.read_text())
+    config["base_model_name_or_path"] = base.name  # not where it lies here
+    config["target_modules"] = sorted(config["target_modules"])  # a set: in any order
+    write_whole(path, json.dumps(config, indent=2).encode())
+
+
+def sizes(model: Any) -> tuple[int, int]:
+    """(parameters that are trained, all parameters)."""
+    found = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
+    return sum(size for size, learns in found if learns), sum(size for size, _ in found)
+
+
 def balanced(labels: list[int], power: float, classes: int) -> list[float]:
     """The weight of each class in the loss: frequency ** -power; the mean over examples is 1."""
     counts = collections.Counter(labels)
     raw = {label: count**-power for label, count in counts.items()}
     scale = len(labels) / sum(raw[label] for label in labels)
     return [raw.get(i, 0.0) * scale for i in range(classes)]
+
+
+def placed(model: Any) -> None:
+    """Put a model on the device that there is, ready for use."""
+    import torch
+
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
 def no_masks_by_cudnn() -> None:
