@@ -268,12 +268,17 @@ def code_version(module: str) -> str:
     return key_of(sorted(parts.items()))
 
 
+_parse_lock = threading.Lock()  # CPython 3.11 counts the depth of all threads' parsing as one's
+
+
 def _parse(module: str) -> tuple[str, set[str]]:
     """(digest of the code without docstrings, modules that it imports) of one module."""
     spec = importlib.util.find_spec(module)
     if not spec or not spec.origin or not spec.origin.endswith(".py"):
         return "", set()
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    source = Path(spec.origin).read_text(encoding="utf-8")
+    with _parse_lock:
+        tree = ast.parse(source)
     imported: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,8 +1,8 @@
 """Pools of evidence: the tables of the SciFact-Open paper, and making and judging a pool.
 
     python -m flows.pool claims=FILE predictions=FILE [corpus=FILE] [to=FOLDER] [out=FILE.json]
-    python -m flows.pool task=sheets claims=FILE predictions=FILE corpus=FILE to=FOLDER
-    python -m flows.pool task=merge claims=FILE to=FOLDER gold=NEW.jsonl
+    python -m flows.pool do=sheets claims=FILE predictions=FILE corpus=FILE to=FOLDER
+    python -m flows.pool do=merge claims=FILE to=FOLDER gold=NEW.jsonl
 
 claims= and predictions= are claims.jsonl and the Parquet table of SciFact-Open. The tables say how
 evidence and scores change with pool depth, number of systems and without a system's own evidence,
@@ -49,15 +49,15 @@ def main(config: Any) -> None:
     from components.records import BadLine, encode, skipped
     from components.report.table import csv_bytes, markdown
 
-    if config.task not in NEEDS:
+    if config.do not in NEEDS:
         raise ClaimflowError(
-            f"No task '{config.task}'.{nearest(config.task, NEEDS)} Tasks: {', '.join(NEEDS)}."
+            f"No way to pool '{config.do}'.{nearest(config.do, NEEDS)} Choose: {', '.join(NEEDS)}."
         )
-    for key in NEEDS[config.task]:
+    for key in NEEDS[config.do]:
         if not config[key]:
-            raise ClaimflowError(f"task={config.task} needs {key}: say {key}=…")
+            raise ClaimflowError(f"do={config.do} needs {key}: say {key}=…")
     bad: list[BadLine] = []
-    run = {"tables": tables, "sheets": sheets, "merge": merge}[config.task]
+    run = {"tables": tables, "sheets": sheets, "merge": merge}[config.do]
     found, notes = run(config, bad)
     notes += skipped(bad)
     for name, rows in found.items():
@@ -67,7 +67,7 @@ def main(config: Any) -> None:
             print(f"## {TABLES.get(name, name)}\n\n{markdown(columns, cells)}\n")
     for note in notes:
         print(f"- {note}")
-    if config.to and config.task == "tables":
+    if config.to and config.do == "tables":
         for name, rows in found.items():
             write_whole(Path(config.to) / f"{name}.csv", csv_bytes(rows))
     if config.out:

@@ -110,8 +110,8 @@ def show(name: str, scores: Any) -> None:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     table.add_column("measure", overflow="fold")
     table.add_column("name", overflow="fold", min_width=min(max(map(len, scores.measures)), 40))
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("95 % interval", justify="right", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True, min_width=6)
+    table.add_column("95 % interval", justify="right", no_wrap=True, min_width=15)
     for measure, found in scores.measures.items():
         interval = f"{found.low:.4f} – {found.high:.4f}" if found.low is not None else ""
         table.add_row(heading(measure), measure, f"{found.value:.4f}", interval)

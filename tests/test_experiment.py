@@ -188,7 +188,7 @@ def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: 2 of 2 points failed")
-    assert done.stdout.count("No dev.json") == 2
+    assert done.stdout.count("No dev.json") == 1  # for both points
 
 
 @pytest.mark.serverless
@@ -219,7 +219,7 @@ def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flow", ["index", "train", "predict"])
 def test_every_flow_writes_out(tmp_path: Path, flow: str) -> None:
-    done = command(f"flows.{flow}", *FASTEST, "limit=2", f"+to={tmp_path}/to", *places(tmp_path))
+    done = command(f"flows.{flow}", *FASTEST, "limit=2", f"++to={tmp_path}/to", *places(tmp_path))
     assert done.returncode == 0, done.stderr
     (run,) = runs(tmp_path)
     assert run["status"] == "finished"
@@ -238,6 +238,9 @@ CHOICES = [
     f"{path.parent.name}={path.stem}"
     for path in sorted((ROOT / "conf").glob("*/[!_]*.yaml"))
     if path.parent.name in GROUPS - LEFT_OUT
+    # These learn from what the steps before them made of the training claims: see test_train.
+    and f"{path.parent.name}={path.stem}"
+    not in ("reranker=tuned", "verdict=nli", "verdict=nli_rationale")
 ]
 
 

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.assets import nltk_ready
+from components.score import meteor as module
 from components.score.meteor import meteor
 from components.score.wordnet import synonyms
 from components.score.words import tokens
@@ -68,6 +70,22 @@ def test_equals_nltk_on_any_text(hypothesis: str, reference: str) -> None:
     ours = meteor(tokens(hypothesis), tokens(reference))
     assert ours == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-9)
     assert 0 <= ours < 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=40))
+def test_keys_are_numbered_alike_with_and_without_a_table(found: list[tuple[int, bool]]) -> None:
+    key = np.array([k for k, _ in found], np.int64)
+    own = np.array([o for _, o in found], bool)
+    known = sorted({k for k, o in found if o})
+    expected = [known.index(k) + 1 if k in known else 0 for k, _ in found]
+    for table in (module.TABLE, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "TABLE", table)
+            assert module._numbered(key, own).tolist() == expected
+
+
+def test_a_word_repeated_half_a_million_times() -> None:
+    assert 0 < meteor("word " * 500_000, "a word") < 0.5
 
 
 def test_first_use_in_many_threads_at_once() -> None:

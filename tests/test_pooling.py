@@ -407,7 +407,7 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
     claims, predictions = f"claims={begun}/claims.jsonl", f"predictions={begun}/predictions.parquet"
     words = [claims, f"to={begun}/p"]
     more = [predictions, f"corpus={begun}/corpus.jsonl", "depth=4", "pooled=[alpha,beta]"]
-    done = flow(begun, "task=sheets", *words, *more)
+    done = flow(begun, "do=sheets", *words, *more)
     assert done.returncode == 0, done.stderr
     assert "4 documents of 2 systems are to be judged." in done.stdout
     truth = {"11": C, "12": S, "21": S, "30": NEI}
@@ -421,7 +421,7 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-    merging = ["task=merge", *words, f"gold={begun}/gold.jsonl"]
+    merging = ["do=merge", *words, f"gold={begun}/gold.jsonl"]
     done = flow(begun, *merging)
     assert done.returncode == 0, done.stderr
     assert "Open documents: fill in" in done.stdout
@@ -448,9 +448,9 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
 def test_mistakes_are_one_line(files: Path) -> None:
     claims, predictions = f"claims={files}/claims.jsonl", f"predictions={files}/predictions.parquet"
     for words, message in {
-        ("task=sheet",): "No task 'sheet'. Did you mean 'sheets'?",
-        (): "task=tables needs claims: say claims=…",
-        (claims, predictions, "task=merge", f"to={files}", "gold=x"): "No pool.jsonl in ",
+        ("do=sheet",): "No way to pool 'sheet'. Did you mean 'sheets'?",
+        (): "do=tables needs claims: say claims=…",
+        (claims, predictions, "do=merge", f"to={files}", "gold=x"): "No pool.jsonl in ",
     }.items():
         done = flow(files, *words)
         assert done.returncode == 1

@@ -466,9 +466,13 @@ class _Linter:
             questions = []
         for asked in questions:
             asked["question"] = self.text(asked.get("question"), "question")
-            answers = asked.get("answers", [])
+            answers = asked.get("answers")
             if not isinstance(answers, list):
-                answers = [answers]
+                answers = [] if answers is None else [answers]
+                self.find("schema", "answers is no list", "Write a list of answers", True)
+            if not all(isinstance(a, dict) for a in answers):
+                remedy = 'Write {"answer": …} for each'
+                self.find("schema", "an answer is no object", remedy, True)
             answers = [a if isinstance(a, dict) else {"answer": a} for a in answers]
             asked["answers"] = answers
             for answer in answers:

@@ -173,9 +173,7 @@ def _write_csv(path: Path, columns: Iterable[str], rows: Iterable[dict[str, Any]
 def read_pool(folder: Path) -> list[Pooled]:
     """The key that `write_sheets` wrote."""
     if not (folder / KEY).is_file():
-        raise ClaimflowError(
-            f"No {KEY} in {folder.absolute()}: that is where task=sheets wrote it."
-        )
+        raise ClaimflowError(f"No {KEY} in {folder.absolute()}: that is where do=sheets wrote it.")
     return [item for _, item in read_lines(folder / KEY, Pooled)]
 
 

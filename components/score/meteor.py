@@ -29,6 +29,7 @@ from components.score.words import Tokens
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
 Ints: TypeAlias = NDArray[np.int64]
+TABLE = 20_000_000  # cells of a table of keys; a text that repeats a word for ever has more
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 Job: TypeAlias = tuple[Sequence[Tokens], Sequence[Tokens]]
@@ -91,11 +92,8 @@ class _Texts:
         later = _later(text * len(words) + word, place)
         own = text < references
         key = word * (later.max(initial=0) + 1) + later
-        number = np.zeros(key.max(initial=0) + 1, np.int64)
-        number[key[own]] = 1
-        number = np.cumsum(number) * number
-        key = number[key]
-        place_of = np.full((references, number.max() + 1), -1, np.int32)
+        key = _numbered(key, own)
+        place_of = np.full((references, key.max(initial=0) + 1), -1, np.int32)
         place_of[text[own], key[own]] = place[own]
         has_stem = np.zeros((references, len(stems)), bool)
         has_stem[text[own], stem[own]] = True
@@ -184,6 +182,20 @@ def _within(size: Ints) -> tuple[Ints, Ints]:
 def _cells(table: NDArray[Any], row: Ints, column: Ints) -> NDArray[Any]:
     """table[row, column], faster."""
     return table.ravel().take(row * table.shape[1] + column)
+
+
+def _numbered(key: Ints, own: NDArray[np.bool_]) -> Ints:
+    """Each key as its place, from 1, among the sorted different `key[own]`; 0 for any other."""
+    if key.max(initial=0) < TABLE:  # by a table, which is faster and takes as much room as the key
+        number = np.zeros(key.max(initial=0) + 1, np.int64)
+        number[key[own]] = 1
+        number = np.cumsum(number) * number
+        return number[key]
+    known = np.unique(key[own])
+    place = np.searchsorted(known, key)
+    there = place < len(known)
+    there[there] = known[place[there]] == key[there]
+    return np.where(there, place + 1, 0)
 
 
 def _later(group: Ints, place: Ints) -> Ints:
