@@ -213,7 +213,12 @@ def _scored(path: Path, config: DictConfig) -> Point:
     kind = "rankings" if _is_trec(path) else "predictions"
     settings = OmegaConf.create({**config, "predictions": None, "rankings": None, kind: str(path)})
     settings.name = None
-    run = score(settings)
+    try:
+        run = score(settings)
+    except ClaimflowError as error:  # of many files, which one?
+        raise ClaimflowError(
+            str(error) if str(path) in str(error) else f"{path}: {error}"
+        ) from error
     point = Point(**{key: run[key] for key in Point.__struct_fields__ if key in run})
     if kind == "predictions":
         point.evidence = {p.id: p.evidence for p in run["predictions"]}

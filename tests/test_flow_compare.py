@@ -170,12 +170,15 @@ def test_it_is_a_run_of_its_own_in_mlflow(place: Path) -> None:
 
 
 def test_mistakes(place: Path) -> None:
+    fever = place / "fever.jsonl"
+    fever.write_text('{"id": 0, "predicted_label": "REFUTES", "predicted_evidence": []}\n')
     two, gold = f"[{place}/good.json,{place}/poor.json]", f"gold={place}/gold.json"
     for words, message in [
         ((), r"A comparison needs two runs, and none is here: runs=\[FILE,ID,…\]"),
         ((f"runs={place}/good.json", gold), "A comparison needs two runs, and good is here"),
         ((f"runs={two}",), "give gold=FILE to score them against"),
         ((f"runs=[{place}/none.json]",), "none.json: there is no such file or run"),
+        ((f"runs=[{place}/good.json,{fever}]", gold), "fever.jsonl: The scorer .* of FEVER"),
         (("runs=[0123abcd]",), "No run 0123abcd below"),
         (
             (f"runs={two}", gold, "primary=score-at-0.25"),
