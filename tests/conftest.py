@@ -17,6 +17,7 @@ import hypothesis
 import pytest
 
 from components.files import ROOT
+from tests import warm
 
 # A machine that is busy is no fault of the code.
 hypothesis.settings.register_profile("any machine", deadline=None)
@@ -152,14 +153,14 @@ def experiment(tmp_path: Path) -> Callable[..., Ran]:
     return go
 
 
-def command(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python -m WORDS` as a user calls it."""
+def command(
+    *words: str, cwd: Path = ROOT, fresh: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`python -m WORDS`, as a fork that has the libraries; fresh: as a user calls it."""
+    env = {**os.environ, **environment}
+    if not fresh:
+        return warm.run(list(words), cwd, env)
     return subprocess.run(
         [sys.executable, "-m", *words],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=580,
-        check=False,
-    )
+        cwd=cwd, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip

@@ -7,15 +7,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from components.files import ROOT
 from components.store.pack import Packer
-from tests.conftest import DATA
+from tests.conftest import DATA, command
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -81,11 +79,7 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
             line += " questioner=rules"
     if "flows.compare" in line and "--help" not in line:
         line += f" tracking=none outputs={tmp_path}"
-    environment = {**os.environ, "CLAIMFLOW_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, *shlex.split(line)[1:]],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = command(*shlex.split(line)[2:], CLAIMFLOW_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
 
 
@@ -98,19 +92,12 @@ def test_the_worked_example_of_a_retriever(tmp_path: Path) -> None:
     (tmp_path / "conf" / "retriever" / "overlap.yaml").write_text(blocks(page, "yaml")[0])
     (line,) = blocks(page, "sh")[0].splitlines()
     home = os.environ.get("CLAIMFLOW_HOME", str(ROOT / ".claimflow"))
-    done = subprocess.run(
-        [sys.executable, *line.split()[1:], "tracking=none"],
-        cwd=tmp_path,
-        env={**os.environ, "CLAIMFLOW_HOME": home, "CLAIMFLOW_CACHE": str(tmp_path / "cache")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    places = {"CLAIMFLOW_HOME": home, "CLAIMFLOW_CACHE": str(tmp_path / "cache")}
+    done = command(*line.split()[2:], "tracking=none", cwd=tmp_path, **places)
     assert done.returncode == 0, done.stderr
     assert "| overlap" in done.stdout
     lines = blocks(page, "yaml")[0].splitlines()
-    shown = subprocess.run(
-        [sys.executable, "-m", "flows.experiment", "--help"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    shown = command("flows.experiment", "--help", cwd=tmp_path).stdout
     assert lines[0].removeprefix("# ") in shown
 
 

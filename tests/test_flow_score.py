@@ -1,9 +1,7 @@
 """`python -m flows.score` as a user calls it."""
 
 import json
-import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from components.datasets.gold import read_gold
 from components.errors import ClaimflowError
 from flows.cli import CONF
 from flows.resolvers import register
+from tests.conftest import command
 
 register()
 GOLD = [
@@ -48,12 +47,7 @@ QAS = [("Did the city ban the cars?", "Yes"), ("How much is the fine?", "The fin
 
 
 def flow(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flows.score", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "CLAIMFLOW_CACHE": str(folder / "cache")},
-    )
+    return command("flows.score", *arguments, CLAIMFLOW_CACHE=str(folder / "cache"))
 
 
 def score_file(folder: Path, *settings: str) -> dict[str, Any]:
@@ -242,9 +236,9 @@ def test_mistakes_are_one_line(folder: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_help_is_quick(folder: Path) -> None:
+def test_help_is_quick() -> None:
     start = time.perf_counter()
-    done = flow(folder, "--help")
+    done = command("flows.score", "--help", fresh=True)
     assert time.perf_counter() - start < 2
     assert "averitec_2024" in done.stdout
     assert "predictions: null" in done.stdout

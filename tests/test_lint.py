@@ -2,8 +2,6 @@
 
 import datetime
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from components.datasets.lint import FEVER_LABELS, RULES, SCIFACT_LABELS, Report
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Claim
+from tests.conftest import command
 
 CLAIMS = [
     Claim(
@@ -566,20 +565,18 @@ def test_sarif(tmp_path: Path) -> None:
 def test_command(tmp_path: Path) -> None:
     path = tmp_path / "team.json"
     path.write_text(json.dumps([record(label="refuted"), record(1, qas=[("Who?", "A.")] * 2)]))
-    arguments = [sys.executable, "-m", "flows.lint", f"predictions={path}"]
+    arguments = ["flows.lint", f"predictions={path}"]
     written = [f"out={tmp_path}/out.json", f"sarif={tmp_path}/out.sarif"]
-    done = subprocess.run([*arguments, *written], capture_output=True, text=True)
+    done = command(*arguments, *written)
     assert (done.returncode, done.stderr) == (1, "")
     assert "error label (1)" in done.stdout
     assert "Did you mean 'Refuted'?" in done.stdout
     out = json.loads((tmp_path / "out.json").read_text())
     assert [f["rule"] for f in out["findings"]] == ["label", "repeated-qa"]
     assert json.loads((tmp_path / "out.sarif").read_text())["version"] == "2.1.0"
-    fixed = subprocess.run([*arguments, "fix=true"], capture_output=True, text=True)
+    fixed = command(*arguments, "fix=true")
     assert fixed.returncode == 0, fixed.stdout
     assert "error label (1, 1 mended)" in fixed.stdout
     assert accepted_2024(tmp_path / "team.fixed.json")
-    missing = subprocess.run(
-        [*arguments[:3], "predictions=no.json"], capture_output=True, text=True
-    )
+    missing = command("flows.lint", "predictions=no.json")
     assert (missing.returncode, "No submission" in missing.stderr) == (1, True)

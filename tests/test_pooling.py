@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from components.pooling.annotate import (
 )
 from components.pooling.study import Study
 from components.records import BadLine, Claim, Document, Prediction
+from tests.conftest import command
 
 S, C, NEI = "SUPPORT", "CONTRADICT", "NEI"
 EVIDENCE: dict[int, dict[str, tuple[str, dict[str, int] | None]]] = {
@@ -376,12 +375,7 @@ def test_a_bad_row_of_a_sheet_costs_itself_alone(begun: Path, row: str, reason: 
 
 
 def flow(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flows.pool", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "CLAIMFLOW_CACHE": str(folder / "cache")},
-    )
+    return command("flows.pool", *words, CLAIMFLOW_CACHE=str(folder / "cache"))
 
 
 def test_tables_as_a_command(files: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from omegaconf import DictConfig
 
 from flows.cli import CONF
 from flows.resolvers import register
-from tests.conftest import serving
+from tests.conftest import command, serving
 
 TEXTS = {
     11: ("On moss", ["Moss grows on the north side.", "It stays green in winter."]),
@@ -64,8 +63,7 @@ def config_of(folder: Path, *more: str, name: str = "config") -> DictConfig:
 
 def flow(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`python -m flows.NAME …`, to its end."""
-    command = [sys.executable, "-m", f"flows.{name}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return command(f"flows.{name}", *arguments)
 
 
 def server(folder: Path, port: int) -> Any:
