@@ -39,7 +39,7 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
 
     from flows.log import Log
     from flows.publish import publish
-    from flows.runners import heartbeats, task_runner
+    from flows.runners import prefect_api, task_runner
     from flows.stages import evaluate, predict, prepare
 
     if log is None:
@@ -56,7 +56,9 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
             scores = evaluate(config, data, cases, log)
             publish(config, data, cases, scores, log)
 
-        with heartbeats():
+        with prefect_api():
+            if config.tracking.uri:  # needed at the end; now the server starts meanwhile
+                import mlflow  # noqa: F401
             experiment.with_options(task_runner=task_runner(config.runner))()
     return log.record
 

@@ -24,10 +24,10 @@ def main(config: DictConfig) -> None:
     from flows.log import Log
     from flows.publish import write_stages
     from flows.record import write_out
-    from flows.runners import task_runner
+    from flows.runners import prefect_api, task_runner
     from flows.stages import predict, prepare
 
-    with Log(config, keep=False) as log:
+    with prefect_api(), Log(config, keep=False) as log:
 
         @flow(name="index")
         def run() -> None:

@@ -26,13 +26,13 @@ def main(config: DictConfig) -> None:
     from flows.log import Log
     from flows.publish import write_predictions, write_stages
     from flows.record import write_out
-    from flows.runners import task_runner
+    from flows.runners import prefect_api, task_runner
     from flows.stages import predict, prepare
 
     if not config.get("to"):
         raise ClaimflowError("Where to? Give a folder: +to=predictions")
     to, until = Path(config.to), config.get("until")
-    with Log(config, keep=False) as log:
+    with prefect_api(), Log(config, keep=False) as log:
 
         @flow(name="predict", flow_run_name=log.record.name.replace("{", "("))
         def run() -> None:

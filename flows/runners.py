@@ -1,8 +1,13 @@
-"""Prefect task runners for `runner=`: threads, processes or Dask, with the same results."""
+"""Prefect: its task runners for `runner=`, with the same results, and where flows are reported."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +16,39 @@ from components.errors import ClaimflowError, nearest
 KINDS = ("threads", "processes", "dask")
 
 
+# Prefect would start the same server, but imports all of it into this process, too, and looks only
+# then for its answer. This one ends when its input does: with this process, however that ends.
+SERVER = """
+import os, socket, sys, threading, uvicorn
+from prefect.server.api.server import create_app
+threading.Thread(target=lambda: os._exit(bool(sys.stdin.read())), daemon=True).start()
+server = uvicorn.Server(uvicorn.Config(create_app(ephemeral=True, final=True), log_level="error"))
+server.run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
+"""
+
+
+@functools.cache
+def own_server() -> str:
+    """Start a Prefect server for the flows of this process; the URL of its API. Who asks it before
+    it is ready waits for its answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(listening.fileno())],
+            pass_fds=[listening.fileno()],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the flow, which tells the server of it
+        )
+        atexit.register(process.kill)
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+
+
 @contextlib.contextmanager
-def heartbeats() -> Iterator[None]:
-    """Leave out a flow's heartbeats when no lasting server watches for them: waiting for their
-    thread costs half a second at the end of every run."""
+def prefect_api() -> Iterator[None]:
+    """Where flows are reported to: the server that Prefect's settings name, else one of this
+    process."""
     from prefect.settings import (
+        PREFECT_API_REQUEST_TIMEOUT,
+        PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
         get_current_settings,
         temporary_settings,
@@ -24,7 +57,14 @@ def heartbeats() -> Iterator[None]:
     if get_current_settings().api.url:
         yield
         return
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+    settings = {
+        PREFECT_API_URL: own_server(),
+        PREFECT_API_REQUEST_TIMEOUT: 180.0,  # it starts late on a busy machine
+        # Where no lasting server watches for them: to wait for their thread costs half a second at
+        # the end of every run.
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+    }
+    with temporary_settings(settings):
         yield
 
 

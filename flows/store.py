@@ -30,7 +30,7 @@ def main(config: DictConfig) -> None:
     from prefect import flow
 
     from flows.log import Log
-    from flows.runners import heartbeats, task_runner
+    from flows.runners import prefect_api, task_runner
     from flows.storing import check, run
 
     check(config)
@@ -42,7 +42,7 @@ def main(config: DictConfig) -> None:
         def build_stores() -> None:
             stores.extend(run(config, log, stopped))
 
-        with heartbeats():
+        with prefect_api():
             build_stores.with_options(task_runner=task_runner(config.runner))()
     show(config, log, stores)
     if stopped:
