@@ -41,7 +41,7 @@ clean-cache: setup ## free what the cache holds; what a running process uses sta
 	$(BIN)/python -m flows.cache clean $(ARGS)
 
 test: setup ## all tests, the fast ones first
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .

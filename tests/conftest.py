@@ -94,6 +94,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def demo_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for the tests that need results of the default system, whoever computed them."""
+    base = tmp_path_factory.getbasetemp()  # with several workers, below that of all
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "demo-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cross-encoder with random weights: one small layer over MiniLM's words."""
     import torch

@@ -21,6 +21,7 @@ from components.score.judge import LlmJudge
 from components.step import Context
 from tests.conftest import command
 from tests.judging import Flaky, counts, recorded
+from tests.little import models
 from tests.test_averitec_score import BAN, FINE, OTHER, claim, prediction, values
 
 S, R, NEE, CE = AVERITEC_LABELS
@@ -236,10 +237,11 @@ def test_by_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_smollm2_judges_and_is_found_too_weak(tmp_path: Path) -> None:
+def test_a_model_that_is_too_weak_to_judge_is_found_out(tmp_path: Path) -> None:
+    """With SmolLM2: see test_ev2r."""
     if not (home() / "models" / SMOLLM2).is_dir():
         pytest.skip("no model laid out")
-    engine = TransformersEngine(model=Path(SMOLLM2))
+    engine = TransformersEngine(model=models()[SMOLLM2])
     scorer = Averitec2025(judge=LlmJudge(engine=engine, max_tokens=12, attempts=1), draws=50)
     gold = [claim(str(i)) for i in range(2)]
     given = [prediction(str(i), R, [BAN, FINE]) for i in range(2)]

@@ -58,7 +58,7 @@ def little_train(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", [line for line in COMMANDS if not LONG.search(line)], ids=str)
-def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
+def test_a_command_of_the_docs(line: str, tmp_path: Path, demo_cache: Path) -> None:
     (tmp_path / "ratings.csv").write_text("id,rater,verdict\n1,a,S\n1,b,S\n2,a,R\n2,b,S\n")
     line = line.replace("RATINGS.csv", f"{tmp_path}/ratings.csv")
     line = re.sub(r" (out|to)=", rf" \1={tmp_path}/", line)
@@ -79,7 +79,7 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
             line += " questioner=rules"
     if "flows.compare" in line and "--help" not in line:
         line += f" tracking=none outputs={tmp_path}"
-    done = command(*shlex.split(line)[2:], CLAIMFLOW_CACHE=str(tmp_path / "cache"))
+    done = command(*shlex.split(line)[2:], CLAIMFLOW_CACHE=str(demo_cache))
     assert done.returncode == 0, done.stderr
 
 

@@ -38,9 +38,10 @@ def sh(command: str, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(tmp_path_factory: pytest.TempPathFactory, demo_cache: Path) -> Path:
     where = tmp_path_factory.mktemp("clone") / "claimflow"
     sh(f"git clone -q {ROOT} {where}", ROOT)
+    (where / "cache").symlink_to(demo_cache)
     sh("git config user.email test@example.org", where)
     sh("git config user.name Test", where)
     sh("dvc pull -q", where)
@@ -49,6 +50,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.serverless
+@pytest.mark.xdist_group("demo")
 def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
     assert (clone / "data" / "demo" / "dev.json").exists()
     recorded = json.loads((clone / "pipeline" / "scores" / "metrics.json").read_text())
@@ -62,6 +64,7 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("demo")
 def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
     sh("dvc exp run -q -n other -S retriever.mmr.balance=0.5 -S answerer.limit=5", clone)
     shown = json.loads(sh("dvc params diff --json", clone))["params.yaml"]

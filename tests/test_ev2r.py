@@ -296,8 +296,7 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
         train=train_file(tmp_path, S, R, NEE, CE, R, S),
         draws=50,
     )  # fmt: skip
-    gold = [claim(str(i)) for i in range(2)]
-    given = [prediction(str(i), R, [BAN, FINE]) for i in range(2)]
+    gold, given = [claim("0")], [prediction("0", R, [BAN, FINE])]
     cache = Cache(tmp_path / "cache")
     scores, _ = score_once(cache, scorer, gold, given)
     assert "too weak to judge" in scores.notes[0]

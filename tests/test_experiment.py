@@ -32,8 +32,9 @@ MEASURES = {
 }  # fmt: skip
 
 
-def test_the_default_experiment(experiment: Callable[..., Ran]) -> None:
-    first = experiment()
+@pytest.mark.xdist_group("demo")
+def test_the_default_experiment(experiment: Callable[..., Ran], demo_cache: Path) -> None:
+    first = experiment(f"cache={demo_cache}")
     assert first.record.status == "finished"
     assert first.record.counts["claims"] == 24
     assert first.record.counts["train_claims"] == 36
@@ -49,20 +50,20 @@ def test_the_default_experiment(experiment: Callable[..., Ran]) -> None:
     assert all(p["justification"] for p in predictions)
     for file in ("submission_2024.json", "submission_2025.csv"):
         assert lint(first.folder / file).errors == []
-    again = experiment()
+    again = experiment(f"cache={demo_cache}")
     assert again.computed() == {}
     assert again.predictions() == first.predictions()
 
 
-@pytest.mark.parametrize("runner", ["processes", "dask"])
-def test_runners_give_the_same_bytes(experiment: Callable[..., Ran], runner: str) -> None:
+def test_runners_give_the_same_bytes(experiment: Callable[..., Ran], tmp_path: Path) -> None:
     few = (*FAST, "runner.shard=3", "limit=6")
     threads = experiment(*few)
-    other = experiment(*few, f"runner={runner}", f"cache={threads.folder}/other-cache")
-    assert other.computed() == threads.computed()
-    assert other.predictions() == threads.predictions()
-    rankings = [(ran.folder / "rankings.jsonl").read_bytes() for ran in (threads, other)]
-    assert rankings[0] == rankings[1]
+    for runner in ("processes", "dask"):
+        other = experiment(*few, f"runner={runner}", f"cache={tmp_path}/{runner}")
+        assert other.computed() == threads.computed(), runner
+        assert other.predictions() == threads.predictions(), runner
+        rankings = [(ran.folder / "rankings.jsonl").read_bytes() for ran in (threads, other)]
+        assert rankings[0] == rankings[1], runner
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def edit_document(demo: Path, claim: int, sentence: str) -> None:
 def test_an_edit_computes_again_just_what_depends_on_it(
     experiment: Callable[..., Ran], demo: Path
 ) -> None:
-    few = (*FAST, f"path={demo}", "limit=6")
+    few = (*FASTEST, f"path={demo}", "limit=6")
     assert experiment(*few).computed()["chunker"] == 6
     assert experiment(*few).computed() == {}
 
@@ -121,7 +122,7 @@ def test_a_claim_without_evidence_is_named(experiment: Callable[..., Ran], demo:
 
 
 def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
-    few = ("questioner=rules", "limit=4")
+    few = ("questioner=rules", "verdict=majority", "limit=4")
     assert experiment(*few, "retriever=bm25s").computed()["retriever.bm25"] == 4
     hybrid = experiment(*few, "retriever=hybrid").computed()
     assert not {"guard", "chunker", "questioner", "query", "retriever.bm25"} & set(hybrid)
@@ -131,7 +132,7 @@ def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
     assert not {"retriever.dense", "retriever.bm25", "retriever.fuse"} & set(mmr)
 
 
-SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "limit=6")
+SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "verdict=majority", "limit=4")
 
 
 def places(folder: Path) -> list[str]:
@@ -145,7 +146,7 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.serverless
 def test_a_sweep_twice(tmp_path: Path) -> None:
-    first = command(*SWEEP, *places(tmp_path), "tracking=none")
+    first = command(*SWEEP, *places(tmp_path), "tracking=none", fresh=True)
     assert first.returncode == 0, first.stderr
     points = runs(tmp_path)
     assert len(points) >= 6
@@ -193,8 +194,8 @@ def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
 
 @pytest.mark.serverless
 def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
-    words = ("flows.experiment", "-m", "retriever=rank_bm25,bm25s,tfidf", "chunker=sentence,window",
-             "questioner=rules", "verdict=majority", "limit=6", "tracking=none")  # fmt: skip
+    words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", "chunker=sentence,window",
+             "questioner=rules", "verdict=majority", "limit=4", "tracking=none")  # fmt: skip
     killed = subprocess.Popen(
         [sys.executable, "-m", *words, *places(tmp_path)],
         cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True,
