@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import os
 import socket
 import subprocess
 import sys
@@ -46,9 +47,8 @@ def own_server() -> str:
 def prefect_api() -> Iterator[None]:
     """Where flows are reported to: the server that Prefect's settings name, else one of this
     process."""
+    from prefect.context import refresh_global_settings_context as refresh
     from prefect.settings import (
-        PREFECT_API_REQUEST_TIMEOUT,
-        PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
         get_current_settings,
         temporary_settings,
@@ -57,15 +57,20 @@ def prefect_api() -> Iterator[None]:
     if get_current_settings().api.url:
         yield
         return
-    settings = {
-        PREFECT_API_URL: own_server(),
-        PREFECT_API_REQUEST_TIMEOUT: 180.0,  # it starts late on a busy machine
-        # Where no lasting server watches for them: to wait for their thread costs half a second at
-        # the end of every run.
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
-    }
-    with temporary_settings(settings):
-        yield
+    # By the environment, which threads and worker processes see, too. The server starts late on a
+    # busy machine.
+    given = {"PREFECT_API_URL": own_server(), "PREFECT_API_REQUEST_TIMEOUT": "180"}
+    os.environ.update(given)
+    refresh()
+    try:
+        # No heartbeats, where no lasting server watches for them: waiting for their thread costs
+        # half a second at the end of every run.
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+            yield
+    finally:
+        for name in given:
+            del os.environ[name]
+        refresh()
 
 
 def task_runner(config: Any) -> Any:

@@ -18,6 +18,8 @@ from flows.tracking import connect
 from tests.conftest import DATA, command
 from tests.tracking_parts import flow, settings, write_data
 
+pytestmark = pytest.mark.xdist_group("compare")  # they share a tracked sweep
+
 LABELS = ("Supported", "Refuted", "Not Enough Evidence", "Supported")
 GOLD = [
     {

@@ -18,6 +18,8 @@ from flows.reproduce import differences, main
 from flows.tracking import waiting
 from tests.tracking_parts import config_of, flow, settings, write_data
 
+pytestmark = pytest.mark.xdist_group("reproduce")  # they share a tracked run
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:

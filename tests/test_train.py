@@ -23,6 +23,7 @@ from tests.test_tuned import models
 
 __all__ = ["models"]  # a fixture
 pytestmark = [
+    pytest.mark.xdist_group("train"),  # one worker trains what several tests use
     pytest.mark.skipif(not (home() / "models").is_dir(), reason="no models laid out"),
     pytest.mark.filterwarnings("ignore:No training claim is"),
 ]
