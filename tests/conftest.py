@@ -66,23 +66,23 @@ def serving(command: list[str], port: int, health: str = "health") -> Iterator[s
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Prefect server for the tests of one worker: each process that starts its own takes
-    seconds for it."""
-    port = free_port()
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Prefect server of this worker, with a database of its own: each process that starts its
+    own takes seconds for it."""
+    from flows.runners import own_server
+
     store = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('prefect')}/prefect.db"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", store)
-        start = ["prefect", "server", "start", "--host=127.0.0.1", f"--port={port}", "--no-ui"]
-        # Its services write into the same sqlite file, and a run then waits for them for seconds.
-        with serving([*start, "--no-services"], port, "api/health") as uri:
-            yield f"{uri}/api"
+        url = own_server()
+    urllib.request.urlopen(f"{url}/health", timeout=180).close()
+    return url
 
 
 @pytest.fixture(autouse=True)
 def _prefect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow tests of commands use the server; those marked `serverless` go without, as a user does.
-    What runs in this process starts its own once."""
+    What runs in this process uses it anyway."""
     marked = request.node.get_closest_marker
     if marked("slow") and not marked("serverless") and "experiment" not in request.fixturenames:
         monkeypatch.setenv("PREFECT_API_URL", request.getfixturevalue("prefect_server"))
@@ -150,7 +150,7 @@ def compose(*overrides: str) -> Any:
 
 
 @pytest.fixture
-def experiment(tmp_path: Path) -> Callable[..., Ran]:
+def experiment(tmp_path: Path, prefect_server: str) -> Callable[..., Ran]:
     """Run an experiment in this process, below tmp_path; nothing is tracked unless asked."""
     from flows.experiment import run
 

@@ -345,11 +345,11 @@ SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELS
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)  # retrievers: test_a_sweep_twice
-def test_every_sweep_runs(tmp_path: Path, sweep: str) -> None:
+def test_every_sweep_runs(tmp_path: Path, sweep: str, demo_cache: Path) -> None:
     axis = yaml.safe_load((ROOT / "conf" / "sweep" / f"{sweep}.yaml").read_text())
     swept = set(axis["hydra"]["sweeper"]["params"])
     held = [w for w in FASTEST if w.split("=")[0] not in swept]
-    done = command("flows.experiment", f"+sweep={sweep}", *held, "limit=2", "tracking=none",
-                   *places(tmp_path))  # fmt: skip
+    where = [f"outputs={tmp_path}", f"cache={demo_cache}", f"out={tmp_path}/out.json"]
+    done = command("flows.experiment", f"+sweep={sweep}", *held, *where, "limit=2", "tracking=none")
     assert done.returncode == 0, done.stderr
     assert len({json.dumps(p["axes"]) for p in runs(tmp_path)}) == len(runs(tmp_path)) >= 2
