@@ -158,13 +158,22 @@ def from_file(path: Path, changes: list[str]) -> DictConfig:
     from omegaconf import DictConfig, OmegaConf
 
     from components.errors import ClaimflowError
+    from flows.params import interpolated
 
     if not path.is_file():
         raise ClaimflowError(f"No {path}: `python -m flows.params` writes params.yaml.")
-    config = OmegaConf.load(path)
+    config = OmegaConf.create(interpolated(path.read_text(encoding="utf-8")))
     if not isinstance(config, DictConfig):
-        raise ClaimflowError(f"{path} holds no mapping of settings.")
+        raise ClaimflowError(
+            f"{path} holds no mapping of settings: `python -m flows.params` writes params.yaml."
+        )
     here = composed([])
+    for key in groups().keys() & config.keys():
+        if isinstance(name := config._get_node(key)._value(), str) and "${" not in name:
+            raise ClaimflowError(
+                f"{path} says {key}: {name}, but holds settings, not names of choices: "
+                f"`python -m flows.params {key}={name}` writes those of a choice into params.yaml."
+            )
     for key in PLACES:
         if key not in config:
             config[key] = here[key]

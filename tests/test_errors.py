@@ -32,7 +32,10 @@ MISTAKES = {
     "ids=[3,3]": ("ids=['3', '3']", "each once"),
     "limit=-1": ("limit=-1", "1 or more"),
     "llm.model=conf": ("conf holds no model", "config.json"),
-    "dataset.train_split=null": ("learns from a training split", "dataset.train_split"),
+    "dataset.train_split=null": (
+        "questioner and verdict learn from training claims",
+        "verdict=llm",
+    ),
     "seed=[1": ("Hydra can't read a setting", "wants quotes"),
     "path=größe daten": ("Hydra can't read a setting", "path=größe daten"),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
