@@ -13,7 +13,7 @@ class ClaimflowError(Exception):
     """
 
 
-class Missing(ClaimflowError):
+class MissingFileError(ClaimflowError):
     """A file that is not where it was looked for."""
 
 

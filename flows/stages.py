@@ -20,7 +20,7 @@ from prefect.states import Completed
 
 from components.cache import key_of, open_cache
 from components.datasets.base import Dataset, case_refs
-from components.errors import ClaimflowError, Missing, nearest
+from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
 from components.retrieve.search import Search, check_k
@@ -189,7 +189,7 @@ def training(
     try:
         kept, dropped = dataset.train(evaluated)
         reason = f"All {len(dropped)} of {dataset.train_split} are evaluated here."
-    except Missing as error:
+    except MissingFileError as error:
         kept, dropped, reason = [], [], str(error)
     if dataset.train_split is None:
         reason = "dataset.train_split=null says that there are none."

@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from tqdm import tqdm
 
 from components.cache import key_of, open_cache
-from components.errors import ClaimflowError, Missing
+from components.errors import ClaimflowError, MissingFileError
 from components.files import file_digest
 from components.pipeline import CaseRef, load
 from components.pipeline import store as case_ref
@@ -104,7 +104,7 @@ def run(config: DictConfig, log: Log, stopped: list[ClaimflowError]) -> list[Bui
         claims = dataset.claims()
         try:
             train, _ = dataset.train(claims)
-        except Missing as error:
+        except MissingFileError as error:
             raise ClaimflowError(
                 f"{error} Queries show or use training claims; dataset.train_split=null goes "
                 "without: then queries.examples=0 with a model, and no similar_entities."

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import yaml
 
 from components.errors import ClaimflowError

@@ -33,7 +33,7 @@ MISTAKES = {
     "limit=-1": ("limit=-1", "1 or more"),
     "llm.model=conf": ("conf holds no model", "config.json"),
     "dataset.train_split=null": (
-        "questioner and verdict learn from training claims",
+        "questioner and verdict learn from",
         "verdict=llm",
     ),
     "seed=[1": ("Hydra can't read a setting", "wants quotes"),

@@ -17,8 +17,11 @@ import pytest
 import yaml
 
 from components.datasets.lint import lint
+from components.errors import ClaimflowError
 from components.files import ROOT
 from components.records import AVERITEC_LABELS, read_lines
+from flows.build import build_steps
+from flows.stages import WITHOUT_TRAINING
 from tests.conftest import Ran, command, compose
 from tests.little import in_little, through
 
@@ -118,6 +121,29 @@ def test_a_claim_without_evidence_is_named(experiment: Callable[..., Ran], demo:
     )
     notes = experiment(*FASTEST, f"path={demo}", "limit=4").record.notes
     assert "Claims that no evidence was found for (1): 2" in notes
+
+
+def test_training_claims_are_needed_only_where_a_step_asks(
+    experiment: Callable[..., Ran], demo: Path
+) -> None:
+    """A data set of one's own may have no train.json."""
+    (demo / "train.json").unlink()
+    own = (*FAST, f"path={demo}", "limit=2")
+    ran = experiment(*own, "verdict=none")
+    assert ran.record.counts["train_claims"] == 0
+    assert {data["split"] for data in ran.record.datasets} == {"dev", "documents"}
+    with pytest.raises(ClaimflowError) as caught:
+        experiment(*own[1:])
+    said = str(caught.value)
+    assert said.startswith("questioner and verdict learn from training claims. No train.json or")
+    assert said.endswith("choose what needs none: questioner=rules verdict=llm")
+
+
+def test_what_an_error_names_in_the_place_of_training_needs_none() -> None:
+    for choice in WITHOUT_TRAINING.values():
+        slot = choice.split("=")[0]
+        for name, step in build_steps(compose(choice, f"pipeline=[{slot}]")).items():
+            assert not step.needs_train, name
 
 
 def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
