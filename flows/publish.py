@@ -18,7 +18,7 @@ from components.records import (
     read_lines,
     write_lines,
 )
-from components.report.compare import Point
+from components.report.compare import Comparison, Point
 from components.report.table import run_table
 from components.report.trace import trace
 from components.score.base import Rankings, Scores, listed
@@ -155,7 +155,7 @@ def show(record: RunRecord, config: DictConfig) -> None:
         say(f"MLflow run {record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")
 
 
-def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> None:
+def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Comparison:
     """Write the comparison of a sweep's points: Markdown, HTML, CSV and plots."""
     from components.report import page
     from components.report.compare import compare
@@ -172,6 +172,7 @@ def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Non
             log.record.seconds[stage] = round(log.record.seconds.get(stage, 0) + seconds, 3)
         for kind, count in record.cache.items():
             log.record.cache[kind] = log.record.cache.get(kind, 0) + count
+    return found
 
 
 def point_of(record: RunRecord, folder: Path) -> Point:

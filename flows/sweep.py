@@ -88,6 +88,7 @@ class Sweep:
 
     def finish(self) -> None:
         """Close the parent, print the table, write `out=`."""
+        from components.report.brief import brief
         from flows.publish import publish_sweep
 
         if self.log is None or self.config is None:
@@ -96,8 +97,8 @@ class Sweep:
         if same and all(datasets == same[0] for datasets in same):
             self.log.record.datasets = same[0]
         with self.log:
-            publish_sweep(self.config, self.records, self.log)
-        print((self.log.folder / "report.md").read_text(encoding="utf-8"))
+            found = publish_sweep(self.config, self.records, self.log)
+        print(brief(found))
         hits = sum(record.cache.get("hits", 0) for record in self.records)
         misses = sum(record.cache.get("misses", 0) for record in self.records)
         say(

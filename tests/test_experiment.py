@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -241,6 +242,25 @@ def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     assert [[p[k] for k in keys] for p in runs(tmp_path)] == [
         [p[k] for k in keys] for p in runs(tmp_path / "clean")
     ]
+
+
+@pytest.mark.serverless
+def test_a_killed_run_leaves_no_server_behind(tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "flows.predict", *FASTEST, f"+to={tmp_path}/to", *places(tmp_path)],
+        cwd=ROOT, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    started: list[psutil.Process] = []
+    while not any("prefect.server" in " ".join(p.cmdline()) for p in started):
+        assert run.poll() is None
+        time.sleep(0.05)
+        started = psutil.Process(run.pid).children()
+    time.sleep(0.2)  # until it is watched, too
+    started = psutil.Process(run.pid).children()
+    run.kill()
+    run.wait()
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
 
 
 @pytest.mark.parametrize("flow", ["index", "train", "predict"])
