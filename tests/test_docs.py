@@ -105,7 +105,7 @@ def test_the_worked_example_of_a_retriever(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "| overlap" in done.stdout
+    assert " overlap" in done.stdout
     lines = blocks(page, "yaml")[0].splitlines()
     shown = subprocess.run(
         [sys.executable, "-m", "flows.experiment", "--help"],

@@ -21,17 +21,12 @@ def brief(found: Comparison) -> str:
 
     whole = leaderboard(msgspec.structs.replace(found, shown=[found.primary]))
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    kept = [i for i, column in enumerate(whole.columns) if column != "p (Holm)"]
+    kept = [i for i, column in enumerate(whole.columns) if column != "p (Holm)"][whole.words :]
+    table.add_column(", ".join(whole.columns[: whole.words]), overflow="fold")
     for i in kept:
-        words = i < whole.words
-        table.add_column(
-            whole.columns[i],
-            justify="left" if words else "right",
-            overflow="fold",
-            no_wrap=not words,
-        )
+        table.add_column(whole.columns[i], justify="right", no_wrap=True)
     for row in whole.rows:
-        table.add_row(*(row[i] for i in kept))
+        table.add_row(", ".join(row[: whole.words]), *(row[i] for i in kept))
     out = Console(file=io.StringIO(), width=WIDTH, color_system=None)
     out.print(table, markup=False, highlight=False)
     drawn = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
