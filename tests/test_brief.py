@@ -19,7 +19,7 @@ def test_a_sweep_in_short_fits_a_terminal() -> None:
         )
         for i, (name, chunker) in enumerate(
             (name, chunker)
-            for name in ("bm25s", "hybrid_mmr", "weighted_sentences", "a_retriever_of_my_own")
+            for name in ("bm25s", "hybrid_mmr", "weighted_sentences", "retriever_of_my_own")
             for chunker in ("sentence", "recursive_with_long_name")
         )
     ]  # fmt: skip
