@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import re
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from hydra.errors import InstantiationException
-from hydra.utils import get_class, instantiate
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ClaimflowError
 from components.step import Step
 from flows.adapters import with_folders
+
+KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    type(None): "null",
+}
 
 
 def build(config: Any) -> Any:
@@ -22,29 +33,54 @@ def build(config: Any) -> Any:
     try:
         return instantiate(config, _convert_="all")
     except InstantiationException as error:
-        cause = error.__cause__
+        cause: BaseException = error
+        while not isinstance(cause, ClaimflowError) and cause.__cause__:  # of a part inside
+            cause = cause.__cause__
         if isinstance(cause, ClaimflowError):
             raise cause from error
-        reason = str(cause or error).splitlines()[0]
-        name = config.get("_target_", "?")
-        raise ClaimflowError(f"Can't set up {name}: {reason}") from error
+        raise ClaimflowError(wrong_parameters(str(cause))) from error
+
+
+def wrong_parameters(text: str) -> str:
+    """What Python says of a call whose parameters don't fit, in words for those who wrote them."""
+    text = " ".join(text.splitlines()[0].split())
+    if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", text):
+        return f"{found[1]} has no parameter '{found[2]}': take it out. `--help` shows the choices."
+    if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*arguments?: (.*)", text):
+        return (
+            f"{found[1]} needs {found[2]}: set it, or choose another. `--help` shows the choices."
+        )
+    return f"A part of the config can't be set up: {text}. `-v` shows which."
 
 
 def check_types(config: Any) -> None:
     """Raise for a parameter that is not of its type: Hydra takes any value."""
+    if not isinstance(config, Mapping) or "_target_" not in config:
+        raise ClaimflowError(
+            f"{config!r} stands where a part with its parameters is due, as in conf/: give a name "
+            "of a choice, as in retriever=bm25s, or set one of its parameters."
+        )
     try:
-        target = get_class(config["_target_"])
-    except ImportError as error:
-        raise ClaimflowError(str(error).splitlines()[0]) from error
+        module, _, name = str(config["_target_"]).rpartition(".")
+        target = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ClaimflowError(
+            f"_target_={module}.{name}: there is no such class ({error}). Give MODULE.CLASS, as in "
+            "conf/."
+        ) from error
     hints = typing.get_type_hints(target) if dataclasses.is_dataclass(target) else {}
     for name, value in config.items():
         hint = hints.get(name)
-        if not set(typing.get_args(hint) or (hint,)) <= {int, float, bool, str, type(None)}:
+        kinds = typing.get_args(hint) or (hint,)
+        if not set(kinds) <= KINDS.keys():
             continue
         try:
             msgspec.convert(value, hint)
-        except msgspec.ValidationError as error:
-            raise ClaimflowError(f"{target.__name__}: {name}={value!r}: {error}.") from None
+        except msgspec.ValidationError:
+            wanted = " or ".join(KINDS[kind] for kind in kinds)
+            raise ClaimflowError(
+                f"{name}={value} of {target.__name__} is none: give {wanted}."
+            ) from None
 
 
 def check_settings(config: DictConfig) -> None:

@@ -279,10 +279,9 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if "Ambiguous value" in text:
         return f"{text.splitlines()[0]}: give -m to sweep over it, or quotes inside the shell's."
     if type(error).__name__ == "OverrideParseException":
-        what = text.splitlines()[0].removeprefix("LexerNoViableAltException: ")
         return (
-            f"Hydra can't read a setting: {what}. A value with spaces, letters beyond ASCII or "
-            "other marks wants quotes inside the shell's: 'path=\"my data\"'."
+            f"The setting {getattr(error, 'override', '')} can't be read. A value with spaces, "
+            "letters beyond ASCII or other marks wants quotes inside the shell's: 'path=\"my data\"'."
         )
     if found := re.search(r"Could not find '(\w+)/([^']+)'", text):
         group, choice = found.groups()

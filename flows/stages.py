@@ -208,13 +208,20 @@ def predict(config: DictConfig, data: Data, log: Log, until: str | None = None) 
     """Run the steps of the pipeline, in order, over all cases; `until` names the last slot."""
     slots = list(config.pipeline)
     if until and until not in slots:
-        raise ClaimflowError(f"No slot '{until}' in the pipeline.{nearest(until, slots)}")
+        raise ClaimflowError(
+            f"No slot '{until}' in the pipeline.{nearest(until, slots)} Slots: {', '.join(slots)}."
+        )
     wanted = slots[: slots.index(until) + 1] if until else slots
     refs = data.refs
     for name, step in step_configs(config).items():
         if name.split(".")[0] not in wanted:
             continue
         scope = learning(config, name, step, data.scope, log)
+        search = build(step)
+        if isinstance(search, Search) and (
+            remark := check_k(search, name, refs, open_cache(data.scope.cache))
+        ):
+            log.note(remark)
         with log.stage(name):
             refs, report = run_stage(name, step, refs, scope, config.runner.shard)
         log.line(report)
@@ -272,8 +279,6 @@ def run_stage(
     start = time.perf_counter()
     step = build(config)
     ctx = context(scope, name)
-    if isinstance(step, Search):
-        check_k(step, name, refs, ctx.cache)
     if isinstance(step, TrainedStep):
         fit(name, config, plain(scope))
     found = from_cache(step, name, refs, ctx)

@@ -18,9 +18,13 @@ MISTAKES = {
     "retriver=bm25s": ("No setting 'retriver'", "Did you mean 'retriever'"),
     "limitt=3": ("No setting 'limitt'", "Did you mean 'limit'"),
     "retriever.bm25.kk=5": ("No setting 'retriever.bm25.kk'", "'retriever.bm25.k'"),
-    "retriever.bm25.k=many": ("k='many'", "Expected `int`"),
+    "retriever.bm25.k=many": ("k=many of Bm25s", "a whole number"),
+    "+retriever.bm25.kk=5": ("Bm25s has no parameter 'kk'", "take it out"),
+    "retriever.bm25=5": ("5 stands where a part with its parameters is due", "retriever=bm25s"),
+    "retriever.mmr._target_=components.Mmr": ("there is no such class", "as in conf/"),
+    "~embedder.model": ("Encoder needs 'model'", "set it"),
     "split=deb": ("no split 'deb'", "Did you mean 'dev'"),
-    "ids=[99]": ("no claim 99", "24 ids run from 0 to 23"),
+    "ids=[99]": ("no claim 99", "ids run from 0 to 23"),
     "path=nowhere": ("nowhere", "looked for"),
     "embedder.model=nowhere": ("No model folder 'nowhere'", "make setup"),
     "runner.kind=treads": ("No runner kind 'treads'", "Did you mean 'threads'"),
@@ -36,8 +40,8 @@ MISTAKES = {
         "questioner and verdict learn from",
         "verdict=llm",
     ),
-    "seed=[1": ("Hydra can't read a setting", "wants quotes"),
-    "path=größe daten": ("Hydra can't read a setting", "path=größe daten"),
+    "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
+    "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
 }
 
@@ -131,7 +135,7 @@ def test_a_k_above_every_store(tmp_path: Path) -> None:
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: retriever.bm25.k is 5000, but the largest store has ")
-    assert last.endswith("set it to 300 or less.")
+    assert last.endswith("or to the usual 300, of which each store gives what it has.")
 
 
 @pytest.mark.parametrize("key", ["cache", "outputs", "out"])
