@@ -281,7 +281,8 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if type(error).__name__ == "OverrideParseException":
         return (
             f"The setting {getattr(error, 'override', '')} can't be read. A value with spaces, "
-            "letters beyond ASCII or other marks wants quotes inside the shell's: 'path=\"my data\"'."
+            "letters beyond ASCII or other marks wants quotes inside the shell's: "
+            "'path=\"my data\"'."
         )
     if found := re.search(r"Could not find '(\w+)/([^']+)'", text):
         group, choice = found.groups()

@@ -22,7 +22,7 @@ from components.report.compare import Comparison, Point
 from components.report.table import run_table
 from components.report.trace import trace
 from components.score.base import Rankings, Scores, listed
-from flows.log import say
+from flows.log import say, since_start
 from flows.stages import Data, ok, predictions_of, rankings_of
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def show(record: RunRecord, config: DictConfig) -> None:
     print((folder / "report.md").read_text(encoding="utf-8"))
     took = sum(record.seconds.values())
     say(
-        f"{took:.1f} s, {record.cache.get('hits', 0)} results from cache, "
+        f"{since_start():.1f} s in all, {took:.1f} s of them in stages; {record.cache.get('hits', 0)} results from cache, "
         f"{record.cache.get('misses', 0)} computed. Files: {folder}"
     )
     if record.mlflow_run_id:

@@ -6,7 +6,6 @@ cache shares what the points have in common. A point that fails is kept as faile
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -15,7 +14,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
 from components.errors import ClaimflowError
-from flows.log import Log, say
+from flows.log import Log, say, since_start
 from flows.record import RunRecord, save, write_out
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class Sweep:
     def __init__(self, config: DictConfig) -> None:
         self.axes = axes_of(config)
         self.records: list[RunRecord] = []
-        self.started = time.perf_counter()
         self.log: Log | None = None
         self.config: DictConfig | None = None
 
@@ -102,8 +100,12 @@ class Sweep:
         hits = sum(record.cache.get("hits", 0) for record in self.records)
         misses = sum(record.cache.get("misses", 0) for record in self.records)
         say(
-            f"{len(self.records)} points in {time.perf_counter() - self.started:.1f} s, "
-            f"{hits} results from cache, {misses} computed. Files: {self.log.folder}"
+            f"{len(self.records)} points in {since_start():.1f} s in all, "
+            f"{sum(self.log.record.seconds.values()):.1f} s of them in stages; {hits} results from cache, {misses} computed."
+        )
+        say(
+            f"Full report: {self.log.folder / 'report.html'} (report.md, comparison.csv, pairs.csv "
+            "and plots/ beside it)"
         )
         if self.log.record.mlflow_run_id:
             say(

@@ -135,7 +135,8 @@ class Dataset:
             if missing:
                 raise ClaimflowError(
                     f"{self.name} {self.split} has no claim {', '.join(missing[:5])}. "
-                    f"Its {len(claims)} ids run from {claims[0].id} to {claims[-1].id}: give some of those."
+                    f"Its {len(claims)} ids run from {claims[0].id} to {claims[-1].id}: "
+                    "give some of those."
                 )
             claims = [by_id[i] for i in wanted]
         return claims[: self.limit]
