@@ -49,8 +49,7 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     record.counts |= counts(data, refs)
     for kind in ("prompt_tokens", "completion_tokens"):
         record.tokens[kind] = round(sum(getattr(c, kind) for r in refs for c in r.trace))
-    for note in scores.notes:
-        log.note(note)
+    record.notes += scores.notes  # the report, which is printed, has them
     for remark, ids in remarks(data, refs).items():
         log.note(f"{remark} ({len(ids)}): {listed(ids)}")
     for ref in refs:
@@ -148,7 +147,8 @@ def show(record: RunRecord, config: DictConfig) -> None:
     print((folder / "report.md").read_text(encoding="utf-8"))
     took = sum(record.seconds.values())
     say(
-        f"{since_start():.1f} s in all, {took:.1f} s of them in stages; {record.cache.get('hits', 0)} results from cache, "
+        f"{since_start():.1f} s in all, {took:.1f} s of them in stages; "
+        f"{record.cache.get('hits', 0)} results from cache, "
         f"{record.cache.get('misses', 0)} computed. Files: {folder}"
     )
     if record.mlflow_run_id:

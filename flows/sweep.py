@@ -101,7 +101,8 @@ class Sweep:
         misses = sum(record.cache.get("misses", 0) for record in self.records)
         say(
             f"{len(self.records)} points in {since_start():.1f} s in all, "
-            f"{sum(self.log.record.seconds.values()):.1f} s of them in stages; {hits} results from cache, {misses} computed."
+            f"{sum(self.log.record.seconds.values()):.1f} s of them in stages; "
+            f"{hits} results from cache, {misses} computed."
         )
         say(
             f"Full report: {self.log.folder / 'report.html'} (report.md, comparison.csv, pairs.csv "
