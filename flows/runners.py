@@ -28,32 +28,8 @@ def heartbeats() -> Iterator[None]:
         yield
 
 
-def bind_server() -> None:
-    """Make Prefect's temporary server, a process of its own, end with this one, also when this one
-    is killed: a shell that waits for the end of a pipe from here sees to it."""
-    import atexit
-    import subprocess
-
-    from prefect.server.api.server import SubprocessASGIServer
-    from prefect.settings import get_current_settings
-
-    start = SubprocessASGIServer._run_uvicorn_command
-    if get_current_settings().api.url or start.__module__ == __name__:
-        return
-
-    def bound(self: SubprocessASGIServer) -> subprocess.Popen[Any]:
-        server = start(self)
-        wait = f"trap '' INT TERM; read -r _; kill {server.pid}"
-        guard = subprocess.Popen(["sh", "-c", wait], stdin=subprocess.PIPE)
-        atexit.register(guard.kill)  # runs after Prefect's own, which ends the server
-        return server
-
-    SubprocessASGIServer._run_uvicorn_command = bound  # type: ignore[method-assign]
-
-
 def task_runner(config: Any) -> Any:
     """The task runner that conf/runner describes."""
-    bind_server()
     if config.kind == "threads":
         from prefect.task_runners import ThreadPoolTaskRunner
 
