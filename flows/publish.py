@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.cache import open_cache
+from components.cache import key_of, open_cache
 from components.files import write_whole
 from components.pipeline import CaseRef, load
 from components.records import (
@@ -22,6 +22,7 @@ from components.report.compare import Comparison, Point
 from components.report.table import run_table
 from components.report.trace import trace
 from components.score.base import Rankings, Scores, listed
+from components.step import code_version
 from flows.log import say, since_start
 from flows.stages import Data, ok, predictions_of, rankings_of
 
@@ -162,10 +163,20 @@ def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Com
 
     points = [point_of(record, Path(config.outputs) / record.id) for record in records]
     title = f"{log.record.name}: {len(points)} points"
-    found = compare(title, points, config.primary, list(config.shown), seed=config.seed)
+    asked = (config.primary, list(config.shown))
+    same = [point.lasting() for point in points]
+    cache = open_cache(str(config.cache))
+    found: Comparison = cache.value(
+        key_of("comparison", code_version(compare.__module__), title, same, *asked, config.seed),
+        lambda: compare(title, points, *asked, seed=config.seed),
+        Comparison,
+    )
+    now = {point.name: point for point in points}
+    found.runs = [now[point.name] for point in found.runs]
+    found.failed = [now[point.name] for point in found.failed]
     for note in found.notes:
         log.note(note)
-    page.write(log.folder, found, None, CLAIMS)
+    page.write(log.folder, found, None, CLAIMS, cache)
     log.record.measures = found.runs[0].measures if found.runs else {}
     for record in records:
         for stage, seconds in record.seconds.items():

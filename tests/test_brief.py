@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
+
+from components.cache import open_cache
+from components.report import page, plot
 from components.report.brief import WIDTH, brief
 from components.report.compare import Point, compare
 from tests.test_compare import made
@@ -48,3 +53,28 @@ def test_a_sweep_in_short_fits_a_terminal() -> None:
 def test_one_point_is_no_comparison() -> None:
     only = compare("one", [made("a", 0.5, axes={"retriever": "a"})], "accuracy", [])
     assert "Only a has results" in brief(only)
+
+
+def test_plots_of_the_same_results_are_drawn_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = open_cache(str(tmp_path / "cache"))
+
+    def report(skill: float, seconds: float) -> tuple[bytes, str]:
+        points = [made(n, skill, seconds={"verdict": seconds}) for n in ("a", "b")]
+        folder = tmp_path / f"{skill} {seconds}"
+        page.write(folder, compare("t", points, "accuracy", ["accuracy"]), None, 3, cache)
+        return (folder / "plots" / "measures.png").read_bytes(), (
+            folder / "report.html"
+        ).read_text()
+
+    first = report(0.5, 1.0)
+    other = report(0.9, 1.0)
+    assert other[0] != first[0]
+    drawn: list[object] = []
+    monkeypatch.setattr(plot, "png", drawn.append)
+    again = report(0.5, 7.0)  # it took longer, which no plot shows
+    assert not drawn
+    assert again[0] == first[0]
+    assert again[1].split("<svg")[1:] != other[1].split("<svg")[1:]
+    assert again[1].split("<svg")[1] == first[1].split("<svg")[1]
