@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -115,13 +116,18 @@ def test_an_edit_computes_again_just_what_depends_on_it(
     assert not {"chunker", "retriever.bm25", "answerer"} & set(computed)
 
 
-def test_a_claim_without_evidence_is_named(experiment: Callable[..., Ran], demo: Path) -> None:
+def test_a_claim_without_evidence_is_named(
+    experiment: Callable[..., Ran], demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pages = demo / "knowledge_store" / "dev" / "2.json"
     pages.write_text(
         json.dumps({"claim_id": 2, "url": "https://a.example", "url2text": ["Zyx."]}) + "\n"
     )
     notes = experiment(*FASTEST, f"path={demo}", "limit=4").record.notes
     assert "Claims that no evidence was found for (1): 2" in notes
+    # The report, which is printed at the end, has what scorers say: it is not said twice.
+    assert any("repeat a question" in note for note in notes)
+    assert "repeat a question" not in capsys.readouterr().err
 
 
 def test_training_claims_are_needed_only_where_a_step_asks(
@@ -181,6 +187,9 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
         assert set(point["measures"]) >= MEASURES
         assert set(point["measures"]["qa"]) == {"value", "low", "high"}
     assert "behind the best" in first.stdout
+    assert max(map(len, first.stdout.splitlines())) <= 100
+    assert re.search(r"points in [\d.]+ s in all, [\d.]+ s of them in stages", first.stderr)
+    assert "Full report: " in first.stderr
     (parent,) = (
         p.parent for p in (tmp_path / "outputs").glob("*/run.json")
         if json.loads(p.read_text())["children"]
@@ -188,6 +197,7 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
     assert {"report.md", "report.html", "comparison.csv", "pairs.csv"} <= {
         p.name for p in parent.iterdir()
     }
+    assert "system" not in json.loads((parent / "run.json").read_text())["choices"]
     assert (parent / "plots" / "measures.png").stat().st_size > 5_000
     again = command(*SWEEP, *places(tmp_path), "tracking=none")
     assert again.returncode == 0, again.stderr
