@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
@@ -122,11 +123,29 @@ class Sweep:
             )
 
 
+def compose_once() -> None:
+    """Hydra composes each point to see whether it can, and then anew to run it, which takes a
+    quarter of a second: let the run take the first one."""
+    load = ConfigLoaderImpl.load_sweep_config
+    if load.__module__ == __name__:
+        return
+    kept: dict[tuple[str, ...], DictConfig] = {}
+
+    def once(self: Any, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        key = tuple(sweep_overrides)
+        if key in kept:
+            return kept.pop(key)
+        return kept.setdefault(key, load(self, master_config, sweep_overrides))
+
+    ConfigLoaderImpl.load_sweep_config = once  # type: ignore[method-assign]
+
+
 class SweepCallback(Callback):
     """Hydra tells it when a sweep begins and ends."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         global _current
+        compose_once()
         _current = Sweep(config) if axes_of(config) else None
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:

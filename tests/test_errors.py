@@ -232,3 +232,38 @@ def test_disk_errors_other_than_full_pass_through(tmp_path: Path) -> None:
 
     error = OSError(errno.EACCES, os.strerror(errno.EACCES))
     assert disk_error(error, tmp_path) is error
+
+
+def test_a_part_is_what_hydra_makes_of_it() -> None:
+    """`build` is quicker than Hydra's `instantiate`, and gives the same."""
+    from hydra.utils import instantiate
+
+    from flows.build import build, step_configs
+    from tests.conftest import compose
+
+    for words in ("system=papelo_2024", "verdict=stacked", "chunker=semantic"):
+        for name, node in step_configs(compose(words)).items():
+            assert repr(build(node)) == repr(instantiate(node, _convert_="all")), name
+
+
+def test_each_point_is_composed_once() -> None:
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.types import RunMode
+
+    from flows.cli import CONF
+    from flows.resolvers import register
+    from flows.sweep import compose_once
+
+    register()
+    compose_once()
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+        checked = loader.load_sweep_config(master, ["retriever=bm25s"])
+        other = loader.load_sweep_config(master, ["retriever=tfidf"])
+        assert loader.load_sweep_config(master, ["retriever=bm25s"]) is checked
+        assert other.retriever != checked.retriever
+        again = loader.load_sweep_config(master, ["retriever=bm25s"])
+        assert again is not checked  # a sweep that names a point twice runs each as its own
+        assert again == checked
