@@ -35,7 +35,9 @@ def model(name: str | Path) -> Path:
     for folder in (Path(name), home() / "models" / str(name)):
         if folder.is_dir():
             if not (folder / "config.json").is_file():
-                raise ClaimflowError(f"{folder.absolute()} holds no model: it has no config.json.")
+                raise ClaimflowError(
+                    f"{folder.absolute()} holds no model: it has no config.json. Give another."
+                )
             return folder.absolute()
     places = " and ".join(
         dict.fromkeys(str(p.absolute()) for p in (Path(name), home() / "models" / str(name)))

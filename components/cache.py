@@ -126,6 +126,15 @@ class Cache:
 
     # Artifacts
 
+    def value(self, key: str, make: Callable[[], Any], type: Any) -> Any:
+        """What `make()` gives, of a type that `decode` reads, made once for each key."""
+        action = self.lookup(key)
+        if action and (data := self.get(action.outputs[0])):
+            return decode(data, type)
+        made = make()
+        self.record(key, Action(outputs=[self.put(encode(made))]))
+        return made
+
     def artifact(self, key: str, build: Callable[[Path], None]) -> Artifact:
         """The folder named `key`; when it is not there, `build(folder)` fills it, once.
 

@@ -13,6 +13,10 @@ class ClaimflowError(Exception):
     """
 
 
+class MissingFileError(ClaimflowError):
+    """A file that is not where it was looked for."""
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or an empty string when no choice is close to `name`."""
     found = difflib.get_close_matches(name, [str(c) for c in choices], n=1, cutoff=0.5)

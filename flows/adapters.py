@@ -46,7 +46,10 @@ def find(reference: str | Path, config: DictConfig) -> Found:
     uri = tracking.get("uri") if tracking else None
     if text.startswith("models:/"):
         if not uri:
-            raise ClaimflowError(f"{text} is in MLflow's registry, and tracking=none names none.")
+            raise ClaimflowError(
+                f"{text} is in MLflow's registry, and tracking=none names none: give the server or "
+                "file that has it with tracking.uri=…"
+            )
         return _registered(text, str(uri), str(config.cache))
     if re.fullmatch(r"[0-9a-f]{8,32}", text):
         for folder in Path().glob("models/*"):
@@ -102,7 +105,10 @@ def _registered(reference: str, uri: str, cache: str) -> Found:
             )
         return _fetched(client, name, str(version), uri, cache)
     except MlflowException as error:
-        raise ClaimflowError(f"{reference} in {uri}: {str(error).splitlines()[0]}") from error
+        raise ClaimflowError(
+            f"{reference} in {uri}: {str(error).splitlines()[0]} `make dashboard` shows what is "
+            "registered; tracking.uri=… names another registry."
+        ) from error
 
 
 @functools.lru_cache(maxsize=64)
@@ -114,7 +120,10 @@ def _of_digest(start: str, uri: str, cache: str) -> Found:
         if (version.tags or {}).get(DIGEST, "").startswith(start)
     ]
     if not found:
-        raise ClaimflowError(f"No model in {uri} has a digest that begins with {start}.")
+        raise ClaimflowError(
+            f"No model in {uri} has a digest that begins with {start}: give a folder that "
+            "`python -m flows.train` wrote, models:/NAME/VERSION, or the digest that it printed."
+        )
     return _fetched(client, found[0].name, str(found[0].version), uri, cache)
 
 
@@ -136,7 +145,10 @@ def _fetched(client: MlflowClient, name: str, version: str, uri: str, cache: str
         made = open_cache(cache).artifact(key_of("adapter", uri, name, version, source), download)
         [path] = (p.parent for p in Path(made.path, "model").rglob("README.md"))
     if not path.is_dir():
-        raise ClaimflowError(f"models:/{name}/{version} is registered, and {path} is gone.")
+        raise ClaimflowError(
+            f"models:/{name}/{version} is registered, and {path} is gone: name another version, or "
+            "train it again with `python -m flows.train`."
+        )
     return Found(path=str(path), version=f"models:/{name}/{version}", run=found.run_id or "")
 
 

@@ -158,13 +158,22 @@ def from_file(path: Path, changes: list[str]) -> DictConfig:
     from omegaconf import DictConfig, OmegaConf
 
     from components.errors import ClaimflowError
+    from flows.params import interpolated
 
     if not path.is_file():
         raise ClaimflowError(f"No {path}: `python -m flows.params` writes params.yaml.")
-    config = OmegaConf.load(path)
+    config = OmegaConf.create(interpolated(path.read_text(encoding="utf-8")))
     if not isinstance(config, DictConfig):
-        raise ClaimflowError(f"{path} holds no mapping of settings.")
+        raise ClaimflowError(
+            f"{path} holds no mapping of settings: `python -m flows.params` writes params.yaml."
+        )
     here = composed([])
+    for key in groups().keys() & config.keys():
+        if isinstance(name := config._get_node(key)._value(), str) and "${" not in name:
+            raise ClaimflowError(
+                f"{path} says {key}: {name}, but holds settings, not names of choices: "
+                f"`python -m flows.params {key}={name}` writes those of a choice into params.yaml."
+            )
     for key in PLACES:
         if key not in config:
             config[key] = here[key]
@@ -270,10 +279,10 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if "Ambiguous value" in text:
         return f"{text.splitlines()[0]}: give -m to sweep over it, or quotes inside the shell's."
     if type(error).__name__ == "OverrideParseException":
-        what = text.splitlines()[0].removeprefix("LexerNoViableAltException: ")
         return (
-            f"Hydra can't read a setting: {what}. A value with spaces, letters beyond ASCII or "
-            "other marks wants quotes inside the shell's: 'path=\"my data\"'."
+            f"The setting {getattr(error, 'override', '')} can't be read. A value with spaces, "
+            "letters beyond ASCII or other marks wants quotes inside the shell's: "
+            "'path=\"my data\"'."
         )
     if found := re.search(r"Could not find '(\w+)/([^']+)'", text):
         group, choice = found.groups()

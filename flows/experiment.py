@@ -65,16 +65,13 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
 
 def check(config: DictConfig) -> None:
     """Raise what is missing or misspelt before any work is done."""
-    from components.step import TrainedStep
     from flows.build import build, build_steps, check_settings, scorer_configs
     from flows.runners import task_runner
+    from flows.stages import training
 
     check_settings(config)
     dataset = build(config.dataset)
-    claims = dataset.claims()
-    for step in build_steps(config).values():
-        if isinstance(step, TrainedStep):
-            step.check_train(dataset.train(claims)[0])
+    training(dataset, dataset.claims(), build_steps(config))
     for node in scorer_configs(config).values():
         build(node)
     task_runner(config.runner)

@@ -124,6 +124,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def since_start() -> float:
+    """Seconds since this process began, its imports among them."""
+    import psutil
+
+    return time.time() - psutil.Process().create_time()
+
+
 def reset_peak() -> None:
     """Begin a new measurement of peak memory, where the system can (Linux)."""
     for pid in _processes():

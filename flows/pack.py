@@ -68,7 +68,8 @@ def write_back(config: Any) -> dict[str, Any]:
     packed = open_packed(Path(config.unpack))
     if packed is None:
         raise ClaimflowError(
-            f"{Path(config.unpack).absolute()} is no packed store: it has no claims.arrow."
+            f"{Path(config.unpack).absolute()} is no packed store: it has no claims.arrow. Give a "
+            "folder that `python -m flows.pack path=… to=…` wrote."
         )
     result = counts(packed)
     work("unpack", unpack(packed, Path(config.to)), result["bytes"])

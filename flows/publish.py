@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.cache import open_cache
+from components.cache import key_of, open_cache
 from components.files import write_whole
 from components.pipeline import CaseRef, load
 from components.records import (
@@ -18,11 +18,12 @@ from components.records import (
     read_lines,
     write_lines,
 )
-from components.report.compare import Point
+from components.report.compare import Comparison, Point
 from components.report.table import run_table
 from components.report.trace import trace
 from components.score.base import Rankings, Scores, listed
-from flows.log import say
+from components.step import code_version
+from flows.log import say, since_start
 from flows.stages import Data, ok, predictions_of, rankings_of
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     record.counts |= counts(data, refs)
     for kind in ("prompt_tokens", "completion_tokens"):
         record.tokens[kind] = round(sum(getattr(c, kind) for r in refs for c in r.trace))
-    for note in scores.notes:
-        log.note(note)
+    record.notes += scores.notes  # the report, which is printed, has them
     for remark, ids in remarks(data, refs).items():
         log.note(f"{remark} ({len(ids)}): {listed(ids)}")
     for ref in refs:
@@ -148,30 +148,42 @@ def show(record: RunRecord, config: DictConfig) -> None:
     print((folder / "report.md").read_text(encoding="utf-8"))
     took = sum(record.seconds.values())
     say(
-        f"{took:.1f} s, {record.cache.get('hits', 0)} results from cache, "
+        f"{since_start():.1f} s in all, {took:.1f} s of them in stages; "
+        f"{record.cache.get('hits', 0)} results from cache, "
         f"{record.cache.get('misses', 0)} computed. Files: {folder}"
     )
     if record.mlflow_run_id:
         say(f"MLflow run {record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")
 
 
-def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> None:
+def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Comparison:
     """Write the comparison of a sweep's points: Markdown, HTML, CSV and plots."""
     from components.report import page
     from components.report.compare import compare
 
     points = [point_of(record, Path(config.outputs) / record.id) for record in records]
     title = f"{log.record.name}: {len(points)} points"
-    found = compare(title, points, config.primary, list(config.shown), seed=config.seed)
+    asked = (config.primary, list(config.shown))
+    same = [point.lasting() for point in points]
+    cache = open_cache(str(config.cache))
+    found: Comparison = cache.value(
+        key_of("comparison", code_version(compare.__module__), title, same, *asked, config.seed),
+        lambda: compare(title, points, *asked, seed=config.seed),
+        Comparison,
+    )
+    now = {point.name: point for point in points}
+    found.runs = [now[point.name] for point in found.runs]
+    found.failed = [now[point.name] for point in found.failed]
     for note in found.notes:
         log.note(note)
-    page.write(log.folder, found, None, CLAIMS)
+    page.write(log.folder, found, None, CLAIMS, cache)
     log.record.measures = found.runs[0].measures if found.runs else {}
     for record in records:
         for stage, seconds in record.seconds.items():
             log.record.seconds[stage] = round(log.record.seconds.get(stage, 0) + seconds, 3)
         for kind, count in record.cache.items():
             log.record.cache[kind] = log.record.cache.get(kind, 0) + count
+    return found
 
 
 def point_of(record: RunRecord, folder: Path) -> Point:

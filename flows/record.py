@@ -102,13 +102,17 @@ def new_record(name: str, axes: dict[str, str], parent: str | None = None) -> Ru
 
 
 def choices() -> dict[str, str]:
-    """What each Hydra group was set to, when Hydra runs this process."""
+    """What each Hydra group was set to, when Hydra runs this process; none of those left null."""
     from hydra.core.hydra_config import HydraConfig
 
     if not HydraConfig.initialized():
         return {}
     chosen = HydraConfig.get().runtime.choices
-    return {group: str(choice) for group, choice in chosen.items() if "hydra" not in group}
+    return {
+        group: str(choice)
+        for group, choice in chosen.items()
+        if "hydra" not in group and not str(choice).startswith("None")  # `system` and its models
+    }
 
 
 def save(record: RunRecord, folder: Path) -> None:

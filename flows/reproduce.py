@@ -42,9 +42,13 @@ def main(config: DictConfig) -> None:
                 f"{config.run} is a sweep: reproduce its runs, {', '.join(old.children)}."
             )
         if old.flow != "flows.experiment":
-            raise ClaimflowError(f"{config.run} was made by {old.flow}, not by an experiment.")
+            raise ClaimflowError(
+                f"{config.run} was made by {old.flow}, not by an experiment: give the id of one."
+            )
         if old.status != "finished":
-            raise ClaimflowError(f"Run {config.run} was {old.status}: it has no results.")
+            raise ClaimflowError(
+                f"Run {config.run} was {old.status}: it has no results. Give one that finished."
+            )
         again = logged_config(folder, config)
         again.name = f"reproduces {old.name}"
         if config.fresh:
@@ -63,7 +67,10 @@ def main(config: DictConfig) -> None:
     print("\n".join([*found, "What may be why:"]))
     for line in reasons(old, new) or ["nothing that was logged differs"]:
         print(f"  {line}")
-    raise ClaimflowError(f"Run {old.id} was not reproduced: {len(found)} differences.")
+    raise ClaimflowError(
+        f"Run {old.id} was not reproduced: {len(found)} differences. The lines above say what "
+        "differs, and what of code, data or versions does."
+    )
 
 
 def find(run: str, config: DictConfig, scratch: Path) -> Path:

@@ -86,7 +86,8 @@ def score(config: Any) -> dict[str, Any]:
 
 
 def write_tables(folder: Path, scores: Any) -> None:
-    """metrics.json (a number for each measure) and a CSV for each table."""
+    """metrics.json (a number for each measure), a CSV for each table, and labels.csv: gold and
+    predicted label of each claim, which DVC counts for its confusion plot."""
     from components.files import write_whole
     from components.records import encode
     from components.report.table import csv_bytes
@@ -95,6 +96,9 @@ def write_tables(folder: Path, scores: Any) -> None:
     write_whole(folder / "metrics.json", encode(figures) + b"\n")
     for name, rows in scores.tables.items():
         write_whole(folder / f"{name}.csv", csv_bytes(rows))
+    if labels := [row for row in scores.per_claim if {"gold", "predicted"} <= row.keys()]:
+        rows = [{name: row[name] for name in ("id", "gold", "predicted")} for row in labels]
+        write_whole(folder / "labels.csv", csv_bytes(rows))
 
 
 def show(name: str, scores: Any) -> None:

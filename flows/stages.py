@@ -19,15 +19,15 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
 from components.cache import key_of, open_cache
-from components.datasets.base import case_refs
-from components.errors import ClaimflowError, nearest
+from components.datasets.base import Dataset, case_refs
+from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
 from components.records import Claim, Passage, Prediction, Record, decode, encode
 from components.retrieve.search import Search, check_k
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
-from components.step import Context, TrainedStep, identity
+from components.step import Context, Step, TrainedStep, identity
 from flows.adapters import find, references
-from flows.build import build, check_settings, scorer_configs, step_configs
+from flows.build import build, build_steps, check_settings, scorer_configs, step_configs
 from flows.record import StageReport
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def prepare(config: DictConfig, log: Log) -> Data:
         dataset = build(config.dataset)
         cache = open_cache(str(config.cache))
         claims = dataset.claims()
-        train, overlap = dataset.train(claims)
+        train, overlap = training(dataset, claims, build_steps(config))
         if overlap:
             log.note(
                 f"{len(overlap)} training claims stand word for word in {dataset.split} "
@@ -148,7 +148,7 @@ def prepare(config: DictConfig, log: Log) -> Data:
         for split, digest, context in (
             (dataset.split, gold, "evaluation"),
             ("documents", documents, "evaluation"),
-            (dataset.train_split, train_digest, "training"),
+            (dataset.train_split if train else None, train_digest, "training"),
         )
         if split
     ]
@@ -165,17 +165,63 @@ def prepare(config: DictConfig, log: Log) -> Data:
     return Data(scope=scope, refs=refs, gold=gold)
 
 
+# For each slot a choice that needs no training claims.
+WITHOUT_TRAINING = {
+    "questioner": "questioner=rules",
+    "reranker": "reranker=none",
+    "answerer": "answerer=passage",
+    "verdict": "verdict=llm",
+}
+
+
+def training(
+    dataset: Dataset, evaluated: list[Claim], steps: dict[str, Step]
+) -> tuple[list[Claim], list[Claim]]:
+    """(training claims, those dropped because their text is among `evaluated`) for the steps that
+    learn from them or show them to a model. Where no step does, none are read."""
+    names = [
+        name
+        for name, step in steps.items()
+        if step.needs_train and not (isinstance(step, TrainedStep) and step.given())
+    ]
+    if not names:
+        return [], []
+    try:
+        kept, dropped = dataset.train(evaluated)
+        reason = f"All {len(dropped)} of {dataset.train_split} are evaluated here."
+    except MissingFileError as error:
+        kept, dropped, reason = [], [], str(error)
+    if dataset.train_split is None:
+        reason = "dataset.train_split=null says that there are none."
+    if not kept:
+        others = [WITHOUT_TRAINING[s] for n in names if (s := n.split(".")[0]) in WITHOUT_TRAINING]
+        verb = "learns" if len(names) == 1 else "learn"
+        raise ClaimflowError(
+            f"{' and '.join(names)} {verb} from training claims. {reason} "
+            "Name a split that has some with dataset.train_split=…, or choose what needs none: "
+            f"{' '.join(dict.fromkeys(others))}"
+        )
+    return kept, dropped
+
+
 def predict(config: DictConfig, data: Data, log: Log, until: str | None = None) -> list[CaseRef]:
     """Run the steps of the pipeline, in order, over all cases; `until` names the last slot."""
     slots = list(config.pipeline)
     if until and until not in slots:
-        raise ClaimflowError(f"No slot '{until}' in the pipeline.{nearest(until, slots)}")
+        raise ClaimflowError(
+            f"No slot '{until}' in the pipeline.{nearest(until, slots)} Slots: {', '.join(slots)}."
+        )
     wanted = slots[: slots.index(until) + 1] if until else slots
     refs = data.refs
     for name, step in step_configs(config).items():
         if name.split(".")[0] not in wanted:
             continue
         scope = learning(config, name, step, data.scope, log)
+        search = build(step)
+        if isinstance(search, Search) and (
+            remark := check_k(search, name, refs, open_cache(data.scope.cache))
+        ):
+            log.note(remark)
         with log.stage(name):
             refs, report = run_stage(name, step, refs, scope, config.runner.shard)
         log.line(report)
@@ -233,8 +279,6 @@ def run_stage(
     start = time.perf_counter()
     step = build(config)
     ctx = context(scope, name)
-    if isinstance(step, Search):
-        check_k(step, name, refs, ctx.cache)
     if isinstance(step, TrainedStep):
         fit(name, config, plain(scope))
     found = from_cache(step, name, refs, ctx)

@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from tqdm import tqdm
 
 from components.cache import key_of, open_cache
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, MissingFileError
 from components.files import file_digest
 from components.pipeline import CaseRef, load
 from components.pipeline import store as case_ref
@@ -102,7 +102,13 @@ def run(config: DictConfig, log: Log, stopped: list[ClaimflowError]) -> list[Bui
         dataset = part(config, "dataset")
         cache = open_cache(str(config.cache))
         claims = dataset.claims()
-        train, _ = dataset.train(claims)
+        try:
+            train, _ = dataset.train(claims)
+        except MissingFileError as error:
+            raise ClaimflowError(
+                f"{error} Queries show or use training claims; dataset.train_split=null goes "
+                "without: then queries.examples=0 with a model, and no similar_entities."
+            ) from error
         scope = Scope(cache=str(config.cache), train=cache.put(encode(train)), seed=config.seed)
         refs = [case_ref(Case(claim=claim), ("claim",), cache) for claim in claims]
     log.record.counts["claims"] = len(claims)

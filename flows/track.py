@@ -54,7 +54,9 @@ def main(config: DictConfig) -> None:
     write_out(config, records)
     print(f"{len(folders)} runs were waiting.")
     if failed:
-        raise ClaimflowError(f"{failed} of them could not be logged: the lines above say why.")
+        raise ClaimflowError(
+            f"{failed} of them could not be logged: the lines above say why. Start again then."
+        )
 
 
 if __name__ == "__main__":

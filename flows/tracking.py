@@ -232,7 +232,9 @@ def check_answers(uri: str) -> None:
     try:
         requests.get(f"{uri.rstrip('/')}/health", timeout=4)
     except requests.RequestException as error:
-        raise ClaimflowError(f"No tracking server answers at {uri}.") from error
+        raise ClaimflowError(
+            f"No tracking server answers at {uri}: start it, or name another with tracking.uri=…"
+        ) from error
 
 
 def _experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:
@@ -294,7 +296,9 @@ def read_record(folder: Path) -> RunRecord:
     try:
         record: RunRecord = decode((folder / "run.json").read_bytes(), RunRecord)
     except (OSError, msgspec.DecodeError) as error:
-        raise ClaimflowError(f"{folder}/run.json can't be read: {error}.") from error
+        raise ClaimflowError(
+            f"{folder}/run.json can't be read: {error}. Remove the folder and run it again."
+        ) from error
     return record
 
 

@@ -46,7 +46,9 @@ def main(config: DictConfig) -> None:
 
     wanted, steps = config.get("learn"), step_configs(config)
     if wanted and wanted not in steps:
-        raise ClaimflowError(f"learn={wanted} is no step here.{nearest(wanted, steps)}")
+        raise ClaimflowError(
+            f"learn={wanted} is no step here.{nearest(wanted, steps)} Steps: {', '.join(steps)}."
+        )
     with Log(config, keep=False) as log:
 
         @flow(name="train")
@@ -58,7 +60,9 @@ def main(config: DictConfig) -> None:
                     continue
                 if step.given():
                     if wanted:
-                        raise ClaimflowError(f"{name}.adapter is given: there is nothing to train.")
+                        raise ClaimflowError(
+                            f"{name}.adapter leaves nothing to train: leave it out."
+                        )
                     continue
                 scope = learning(config, name, node, data.scope, log)
                 train(name, node, step, scope, config, log)

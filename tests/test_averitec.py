@@ -206,7 +206,9 @@ def test_limit_and_ids(tmp_path: Path) -> None:
     assert ids(ids=5) == ["5"]
     assert ids(limit=100) == ids() == [str(n) for n in range(12)]
     message = error_of(Averitec(path=tmp_path, ids=[12]))
-    assert message == "averitec dev has no claim 12. Its 12 ids run from 0 to 11."
+    assert (
+        message == "averitec dev has no claim 12. Its 12 ids run from 0 to 11: give some of those."
+    )
 
 
 def test_pitfall_2_the_last_claim_is_there_by_default(tmp_path: Path) -> None:

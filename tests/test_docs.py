@@ -41,7 +41,7 @@ FILLED = {
     "gold=dev.json": f"gold={DATA / 'averitec' / 'dev.json'}",
 }
 LONG = re.compile(
-    r"run=ID|retriever=overlap|experiment \+sweep=retrievers|dataset=scifact \+sweep|flows\.dashboard|http://|base=MIRROR"
+    r"run=ID|dataset=notes|retriever=overlap|experiment \+sweep=retrievers|dataset=scifact \+sweep|flows\.dashboard|http://|base=MIRROR"
 )  # tested elsewhere
 
 
@@ -95,10 +95,39 @@ def test_the_worked_example_of_a_retriever(tmp_path: Path) -> None:
     places = {"CLAIMFLOW_HOME": home, "CLAIMFLOW_CACHE": str(tmp_path / "cache")}
     done = command(*line.split()[2:], "tracking=none", cwd=tmp_path, **places)
     assert done.returncode == 0, done.stderr
-    assert "| overlap" in done.stdout
+    assert " overlap" in done.stdout
     lines = blocks(page, "yaml")[0].splitlines()
     shown = command("flows.experiment", "--help", cwd=tmp_path).stdout
     assert lines[0].removeprefix("# ") in shown
+
+
+@pytest.mark.slow
+def test_the_worked_example_of_a_data_set(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "extending.md"
+    for folder in ("components", "flows", "conf"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "components" / "datasets" / "notes.py").write_text(blocks(page, "python")[1])
+    (tmp_path / "conf" / "dataset" / "notes.yaml").write_text(blocks(page, "yaml")[1])
+    notes = tmp_path / "notes" / "dev"
+    notes.mkdir(parents=True)
+    (notes.parent / "dev.csv").write_text(blocks(page, "csv")[0])
+    (notes / "1.txt").write_text("The bridge in Quillon opened in May 2019.\nIt rained.\n")
+    (notes / "2.txt").write_text("Arvenport runs nine buses and two ferries.\n")
+    (line,) = blocks(page, "sh")[1].splitlines()
+    home = os.environ.get("CLAIMFLOW_HOME", str(ROOT / ".claimflow"))
+    done = subprocess.run(
+        [sys.executable, *line.split()[1:], "tracking=none"],
+        cwd=tmp_path,
+        env={**os.environ, "CLAIMFLOW_HOME": home, "CLAIMFLOW_CACHE": str(tmp_path / "cache"),
+             "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "label accuracy" in done.stdout
+    [predictions] = tmp_path.glob("outputs/*/predictions.jsonl")
+    said = [json.loads(row) for row in predictions.read_text().splitlines()]
+    assert [row["id"] for row in said] == ["1", "2"]
+    assert said[1]["evidence"][0]["answer"] == "Arvenport runs nine buses and two ferries."
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -4,21 +4,100 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from components.errors import ClaimflowError
 from components.files import ROOT
-from flows.params import text
+from flows.cli import composed, from_file
+from flows.params import main, text
 
 
 def test_params_yaml_says_what_conf_says() -> None:
     assert (ROOT / "params.yaml").read_text(encoding="utf-8") == text([]), (
         "params.yaml is stale: run `python -m flows.params`"
     )
+
+
+def resolved(config: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(config, resolve=True)
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    path = tmp_path / "params.yaml"
+    main([], path)
+    return path
+
+
+def test_params_yaml_means_what_conf_means(params: Path) -> None:
+    assert resolved(from_file(params, [])) == resolved(composed(["name=dvc"]))
+
+
+def test_what_places_share_changes_in_all_of_them_each_time(params: Path) -> None:
+    """As `dvc exp run -S` changes it, one time after another."""
+    from dvc.utils.hydra import apply_overrides
+
+    before = yaml.safe_load(params.read_text())
+    apply_overrides(params, ["embedder.max_length=128", "limit=5"])
+    apply_overrides(params, ["embedder.max_length=64"])
+    config = resolved(from_file(params, []))
+    retriever = config["retriever"]
+    users = [retriever["dense"], retriever["mmr"], config["verdict"]]
+    assert [user["encoder"]["max_length"] for user in users] == [64] * 3
+    assert config["dataset"]["limit"] == config["limit"] == 5
+    before["limit"] = 5
+    before["embedder"]["max_length"] = 64
+    assert yaml.safe_load(params.read_text()) == before
+
+
+def test_a_choice_is_no_parameter(params: Path) -> None:
+    from dvc.utils.hydra import apply_overrides
+
+    apply_overrides(params, ["retriever=bm25s"])
+    with pytest.raises(ClaimflowError, match=r"flows\.params retriever=bm25s"):
+        from_file(params, [])
+
+
+def test_stages_depend_on_every_setting_that_they_read() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    settings = yaml.safe_load(text([]))
+    idle = {"name", "primary", "shown", "runner"}  # they change no result
+    assert {key for stage in stages.values() for key in stage["params"]} == set(settings) - idle
+    for name, stage in stages.items():
+        own = yaml.safe_dump({key: settings[key] for key in stage["params"]})
+        shared = set(re.findall(r"\$\((\w+)\)", own))
+        assert shared <= set(stage["params"]), name
+    # What they give depends on all steps that run before, also where those keep no file.
+    slots = set(settings["pipeline"]) - {"guard"}  # of the stage data
+    for name in ("train", "predict"):
+        assert {*slots, "pipeline", "seed"} <= set(stages[name]["params"])
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_stages_find_the_python_of_the_project(tmp_path: Path, active: bool) -> None:
+    """`.venv/bin/dvc repro` works with nothing activated; an active environment comes first."""
+    for where in (".venv", "other"):
+        program = tmp_path / where / "bin" / "python"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho {where} $@\n")
+        program.chmod(0o755)
+    path = f"{tmp_path}/other/bin:/usr/bin:/bin" if active else "/usr/bin:/bin"
+    done = subprocess.run(
+        ["sh", ROOT / "flows" / "python.sh", "-m", "x"], cwd=tmp_path,
+        env={"PATH": path, **({"VIRTUAL_ENV": f"{tmp_path}/other"} if active else {})},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == ("other -m x\n" if active else ".venv -m x\n")
 
 
 def sh(command: str, cwd: Path) -> str:
@@ -60,7 +139,16 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
     assert sh("git status --porcelain --untracked-files=no", clone) == ""  # dvc.lock included
     assert "up to date" in sh("dvc repro", clone)
     assert "qa" in sh("dvc metrics show", clone)
-    assert "confidence" in sh("dvc plots show --show-vega pipeline/scores/calibration.csv", clone)
+    plots = ROOT / "dvc.yaml"
+    for plot in yaml.safe_load(plots.read_text())["stages"]["score"]["plots"]:
+        [(file, axes)] = plot.items()
+        vega = json.loads(sh(f"dvc plots show --show-vega {file}", clone))
+        drawn = vega["data"]["values"]
+        assert drawn
+        assert all({axes["x"], axes["y"]} <= point.keys() for point in drawn)
+    page = sh("dvc plots show", clone)
+    assert "dvc_plots/index.html" in page
+    assert "dvc_plots" not in sh("git status --porcelain", clone)
 
 
 @pytest.mark.slow
@@ -69,6 +157,5 @@ def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
     sh("dvc exp run -q -n other -S retriever.mmr.balance=0.5 -S answerer.limit=5", clone)
     shown = json.loads(sh("dvc params diff --json", clone))["params.yaml"]
     changed = {name: (was["old"], was["new"]) for name, was in shown.items()}
-    assert changed["answerer.limit"] == (10, 5)
-    assert changed["retriever.mmr.balance"][1] == 0.5
+    assert changed == {"answerer.limit": (10, 5), "retriever.mmr.balance": (0.7, 0.5)}
     assert "other" in sh("dvc exp show --csv --only-changed", clone)

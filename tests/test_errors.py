@@ -18,9 +18,13 @@ MISTAKES = {
     "retriver=bm25s": ("No setting 'retriver'", "Did you mean 'retriever'"),
     "limitt=3": ("No setting 'limitt'", "Did you mean 'limit'"),
     "retriever.bm25.kk=5": ("No setting 'retriever.bm25.kk'", "'retriever.bm25.k'"),
-    "retriever.bm25.k=many": ("k='many'", "Expected `int`"),
+    "retriever.bm25.k=many": ("k=many of Bm25s", "a whole number"),
+    "+retriever.bm25.kk=5": ("Bm25s has no parameter 'kk'", "take it out"),
+    "retriever.bm25=5": ("5 stands where a part with its parameters is due", "retriever=bm25s"),
+    "retriever.mmr._target_=components.Mmr": ("there is no such class", "as in conf/"),
+    "~embedder.model": ("Encoder needs 'model'", "set it"),
     "split=deb": ("no split 'deb'", "Did you mean 'dev'"),
-    "ids=[99]": ("no claim 99", "24 ids run from 0 to 23"),
+    "ids=[99]": ("no claim 99", "ids run from 0 to 23"),
     "path=nowhere": ("nowhere", "looked for"),
     "embedder.model=nowhere": ("No model folder 'nowhere'", "make setup"),
     "runner.kind=treads": ("No runner kind 'treads'", "Did you mean 'threads'"),
@@ -32,9 +36,12 @@ MISTAKES = {
     "ids=[3,3]": ("ids=['3', '3']", "each once"),
     "limit=-1": ("limit=-1", "1 or more"),
     "llm.model=conf": ("conf holds no model", "config.json"),
-    "dataset.train_split=null": ("learns from a training split", "dataset.train_split"),
-    "seed=[1": ("Hydra can't read a setting", "wants quotes"),
-    "path=größe daten": ("Hydra can't read a setting", "path=größe daten"),
+    "dataset.train_split=null": (
+        "questioner and verdict learn from",
+        "verdict=llm",
+    ),
+    "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
+    "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
 }
 
@@ -128,7 +135,7 @@ def test_a_k_above_every_store(tmp_path: Path) -> None:
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: retriever.bm25.k is 5000, but the largest store has ")
-    assert last.endswith("set it to 300 or less.")
+    assert last.endswith("or to the usual 300, of which each store gives what it has.")
 
 
 @pytest.mark.parametrize("key", ["cache", "outputs", "out"])
@@ -225,3 +232,38 @@ def test_disk_errors_other_than_full_pass_through(tmp_path: Path) -> None:
 
     error = OSError(errno.EACCES, os.strerror(errno.EACCES))
     assert disk_error(error, tmp_path) is error
+
+
+def test_a_part_is_what_hydra_makes_of_it() -> None:
+    """`build` is quicker than Hydra's `instantiate`, and gives the same."""
+    from hydra.utils import instantiate
+
+    from flows.build import build, step_configs
+    from tests.conftest import compose
+
+    for words in ("system=papelo_2024", "verdict=stacked", "chunker=semantic"):
+        for name, node in step_configs(compose(words)).items():
+            assert repr(build(node)) == repr(instantiate(node, _convert_="all")), name
+
+
+def test_each_point_is_composed_once() -> None:
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.types import RunMode
+
+    from flows.cli import CONF
+    from flows.resolvers import register
+    from flows.sweep import compose_once
+
+    register()
+    compose_once()
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+        checked = loader.load_sweep_config(master, ["retriever=bm25s"])
+        other = loader.load_sweep_config(master, ["retriever=tfidf"])
+        assert loader.load_sweep_config(master, ["retriever=bm25s"]) is checked
+        assert other.retriever != checked.retriever
+        again = loader.load_sweep_config(master, ["retriever=bm25s"])
+        assert again is not checked  # a sweep that names a point twice runs each as its own
+        assert again == checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,12 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
 from components.datasets.lint import lint
+from components.errors import ClaimflowError
 from components.files import ROOT
 from components.records import AVERITEC_LABELS, read_lines
+from flows.build import build_steps
+from flows.stages import WITHOUT_TRAINING
 from tests.conftest import Ran, command, compose
 from tests.little import in_little, through
 
@@ -112,13 +117,41 @@ def test_an_edit_computes_again_just_what_depends_on_it(
     assert not {"chunker", "retriever.bm25", "answerer"} & set(computed)
 
 
-def test_a_claim_without_evidence_is_named(experiment: Callable[..., Ran], demo: Path) -> None:
+def test_a_claim_without_evidence_is_named(
+    experiment: Callable[..., Ran], demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pages = demo / "knowledge_store" / "dev" / "2.json"
     pages.write_text(
         json.dumps({"claim_id": 2, "url": "https://a.example", "url2text": ["Zyx."]}) + "\n"
     )
     notes = experiment(*FASTEST, f"path={demo}", "limit=4").record.notes
     assert "Claims that no evidence was found for (1): 2" in notes
+    # The report, which is printed at the end, has what scorers say: it is not said twice.
+    assert any("repeat a question" in note for note in notes)
+    assert "repeat a question" not in capsys.readouterr().err
+
+
+def test_training_claims_are_needed_only_where_a_step_asks(
+    experiment: Callable[..., Ran], demo: Path
+) -> None:
+    """A data set of one's own may have no train.json."""
+    (demo / "train.json").unlink()
+    own = (*FAST, f"path={demo}", "limit=2")
+    ran = experiment(*own, "verdict=none")
+    assert ran.record.counts["train_claims"] == 0
+    assert {data["split"] for data in ran.record.datasets} == {"dev", "documents"}
+    with pytest.raises(ClaimflowError) as caught:
+        experiment(*own[1:])
+    said = str(caught.value)
+    assert said.startswith("questioner and verdict learn from training claims. No train.json or")
+    assert said.endswith("choose what needs none: questioner=rules verdict=llm")
+
+
+def test_what_an_error_names_in_the_place_of_training_needs_none() -> None:
+    for choice in WITHOUT_TRAINING.values():
+        slot = choice.split("=")[0]
+        for name, step in build_steps(compose(choice, f"pipeline=[{slot}]")).items():
+            assert not step.needs_train, name
 
 
 def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
@@ -155,6 +188,9 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
         assert set(point["measures"]) >= MEASURES
         assert set(point["measures"]["qa"]) == {"value", "low", "high"}
     assert "behind the best" in first.stdout
+    assert max(map(len, first.stdout.splitlines())) <= 100
+    assert re.search(r"points in [\d.]+ s in all, [\d.]+ s of them in stages", first.stderr)
+    assert "Full report: " in first.stderr
     (parent,) = (
         p.parent for p in (tmp_path / "outputs").glob("*/run.json")
         if json.loads(p.read_text())["children"]
@@ -162,6 +198,7 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
     assert {"report.md", "report.html", "comparison.csv", "pairs.csv"} <= {
         p.name for p in parent.iterdir()
     }
+    assert "system" not in json.loads((parent / "run.json").read_text())["choices"]
     assert (parent / "plots" / "measures.png").stat().st_size > 5_000
     again = command(*SWEEP, *places(tmp_path), "tracking=none")
     assert again.returncode == 0, again.stderr
@@ -216,6 +253,25 @@ def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     assert [[p[k] for k in keys] for p in runs(tmp_path)] == [
         [p[k] for k in keys] for p in runs(tmp_path / "clean")
     ]
+
+
+@pytest.mark.serverless
+def test_a_killed_run_leaves_no_server_behind(tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "flows.predict", *FASTEST, f"+to={tmp_path}/to", *places(tmp_path)],
+        cwd=ROOT, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    started: list[psutil.Process] = []
+    while not any("prefect.server" in " ".join(p.cmdline()) for p in started):
+        assert run.poll() is None
+        time.sleep(0.05)
+        started = psutil.Process(run.pid).children()
+    time.sleep(0.2)  # until it is watched, too
+    started = psutil.Process(run.pid).children()
+    run.kill()
+    run.wait()
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
 
 
 @pytest.mark.parametrize("flow", ["index", "train", "predict"])

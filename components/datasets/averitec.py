@@ -138,7 +138,10 @@ class Averitec(Dataset):
     def _store(self, claim: Claim) -> Path:
         name = f"{claim.id}.json"
         if Path(name).name != name:
-            raise ClaimflowError(f"claim id {claim.id!r} can't name a knowledge store.")
+            raise ClaimflowError(
+                f"claim id {claim.id!r} can't name a knowledge store, a file of that name: give "
+                "the claim one without slashes."
+            )
         return self.find(
             [str(folder / name) for folder in self._stores()],
             f"the knowledge store of claim {claim.id}",
@@ -180,7 +183,8 @@ class Averitec(Dataset):
         if not any(text.strip() for document in documents for text in document.sentences):
             raise ClaimflowError(
                 f"The knowledge store of claim {claim.id} ({store}) has no text in any of its "
-                f"{len(documents)} documents, so there is no evidence to find."
+                f"{len(documents)} documents, so there is no evidence to find. "
+                "Fetch the store again, or go on without this claim: on_error=skip."
             )
         return documents
 

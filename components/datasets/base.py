@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from components.cache import Action, Cache, key_of
-from components.errors import ClaimflowError, nearest
+from components.errors import ClaimflowError, MissingFileError, nearest
 from components.files import ROOT, file_digest
 from components.pipeline import CaseRef
 from components.records import BadLine, Claim, Document, encode, read_lines, report
@@ -79,7 +79,7 @@ class Dataset:
         """The first of `names` that is there, else an error for a missing or unknown split."""
         if split in self.splits or any((self.folder / name).exists() for name in names):
             return self.find(names, f"the claims of split {split}")
-        raise ClaimflowError(
+        raise MissingFileError(
             f"{self.name} has no split '{split}'.{nearest(split, self.splits)} "
             f"Published splits: {', '.join(self.splits)}. Own ones are files {' or '.join(names)} "
             f"in {self.folder}."
@@ -90,7 +90,7 @@ class Dataset:
         for name in names:
             if (self.folder / name).exists():
                 return self.folder / name
-        raise ClaimflowError(
+        raise MissingFileError(
             f"No {' or '.join(names)} ({what}): looked for in {self.folder.absolute()}. "
             f"Published: {self.published}. Set path=FOLDER, or CLAIMFLOW_DATA to the folder that "
             "holds all data sets."
@@ -135,7 +135,8 @@ class Dataset:
             if missing:
                 raise ClaimflowError(
                     f"{self.name} {self.split} has no claim {', '.join(missing[:5])}. "
-                    f"Its {len(claims)} ids run from {claims[0].id} to {claims[-1].id}."
+                    f"Its {len(claims)} ids run from {claims[0].id} to {claims[-1].id}: "
+                    "give some of those."
                 )
             claims = [by_id[i] for i in wanted]
         return claims[: self.limit]

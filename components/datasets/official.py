@@ -83,12 +83,16 @@ def fetch_files(
     try:
         hidden.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ClaimflowError(f"Can't write to {folder.absolute()}: {error.strerror}.") from error
+        raise ClaimflowError(
+            f"Can't write to {folder.absolute()}: {error.strerror}. Name another folder."
+        ) from error
     lock = filelock.FileLock(hidden / "lock", blocking=False)
     try:
         lock.acquire()
     except filelock.Timeout:
-        raise ClaimflowError(f"Another process is fetching into {folder.absolute()}.") from None
+        raise ClaimflowError(
+            f"Another process is fetching into {folder.absolute()}: wait until it is done."
+        ) from None
     try:
         seen = _read_seen(hidden / "files.json")
         for file in files:
@@ -228,7 +232,9 @@ def _transfer(url: str, part: Path) -> None:
             raise httpx.ReadError("the server has another file now")
         response.raise_for_status()
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise ClaimflowError(f"{url} comes packed, though it was asked for as it is.")
+            raise ClaimflowError(
+                f"{url} comes packed, though it was asked for as it is: try base=URL."
+            )
         goes_on = response.status_code == 206 and _start(response) == have
         if response.status_code == 206 and not goes_on:
             part.unlink()
@@ -286,7 +292,9 @@ def _unpack(archive: Path, file: OfficialFile, folder: Path) -> dict[str, Seen]:
                 continue
             key = (PurePosixPath(file.to) / name).as_posix()
             if key in seen:
-                raise ClaimflowError(f"{archive} has two members {name}.")
+                raise ClaimflowError(
+                    f"{archive} has two members {name}. Delete it to fetch it again."
+                )
             with open_it() as source:
                 seen[key] = _write(source, folder / key, budget, f"{file.url}#{member}")
             budget -= seen[key].size
@@ -295,7 +303,9 @@ def _unpack(archive: Path, file: OfficialFile, folder: Path) -> dict[str, Seen]:
             f"{archive} can't be unpacked: {error}. Delete it to fetch it again."
         ) from error
     if not seen:
-        raise ClaimflowError(f"{archive} has no member {file.members}.")
+        raise ClaimflowError(
+            f"{archive} has no member {file.members}. Delete it to fetch it again."
+        )
     return seen
 
 
@@ -322,7 +332,10 @@ def _write(source: BinaryIO, target: Path, budget: int, url: str) -> Seen:
             while block := source.read(_BLOCK):
                 size += len(block)
                 if size > budget:
-                    raise ClaimflowError(f"{url} unpacks to far more than such a file can hold.")
+                    raise ClaimflowError(
+                        f"{url} unpacks to far more than such a file can hold: try base=URL, "
+                        "another server of the same layout."
+                    )
                 digest.update(block)
                 file.write(block)
         os.replace(aside, target)

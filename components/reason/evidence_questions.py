@@ -42,7 +42,6 @@ class EvidenceQuestions(Prompted):
 
     reads: ClassVar = ("claim", "hits", "passages", "remarks")
     writes: ClassVar = ("evidence", "remarks")
-    needs_train: ClassVar = True
 
     least: ClassVar = {"limit": 1, "examples": 0, "characters": 1}
 

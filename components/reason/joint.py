@@ -77,7 +77,6 @@ class JointReasoning(Prompted):
 
     reads: ClassVar = ("claim", "hits", "passages", "remarks")
     writes: ClassVar = ("evidence", "verdict", "remarks")
-    needs_train: ClassVar = True
 
     least: ClassVar = {"n": 1, "sources": 1, "examples": 0, "attempts": 1}
 

@@ -40,7 +40,6 @@ class LlmVerdict(Prompted):
 
     reads: ClassVar = ("claim", "evidence", "remarks")
     writes: ClassVar = ("verdict", "remarks")
-    needs_train: ClassVar = True
     seeded: ClassVar = True
 
     slot: ClassVar = "verdict"

@@ -33,6 +33,7 @@ class Prompted(Step):
 
     def __post_init__(self) -> None:
         self.outside = self.engine.outside  # type: ignore[misc]
+        self.needs_train = getattr(self, "examples", 0) > 0  # type: ignore[misc]
         self.prompt = prompt_file(self.prompt)
         for name, least in {"max_tokens": 1, **self.least}.items():
             if getattr(self, name) < least:

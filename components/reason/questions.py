@@ -37,7 +37,6 @@ class LlmQuestions(Prompted):
 
     reads: ClassVar = ("claim",)
     writes: ClassVar = ("questions", "remarks")
-    needs_train: ClassVar = True
 
     slot: ClassVar = "questioner"
     least: ClassVar = {"examples": 0}

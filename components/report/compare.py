@@ -54,6 +54,10 @@ class Point(Record):
     training: dict[str, dict[str, float]] = {}
     error: str | None = None
 
+    def lasting(self) -> Point:
+        """Without what differs each time that the same run is made: its place and its times."""
+        return msgspec.structs.replace(self, source="", seconds={}, cache={}, notes=[])
+
 
 class Pair(Record, omit_defaults=False):
     """Two runs on one measure: `first` (the one ahead on the primary measure) less `second`.

@@ -11,13 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from components.cache import Cache, key_of
 from components.files import write_whole
-from components.records import Claim, Evidence
+from components.records import Claim, Evidence, Record
 from components.report import curve, plot
 from components.report.claims import Differing, confusions, reliabilities, texts_of
 from components.report.compare import Comparison, Pair, Point
 from components.report.sections import Section, sections, two_of
 from components.report.table import heading, markdown, short
+from components.step import code_version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,14 +30,43 @@ LINES = 8  # claims of a kind in Markdown; the page and claims.csv have more
 FIRST = 10  # QAs of a prediction that are shown, as many as count
 
 
-def write(folder: Path, found: Comparison, pair: tuple[str, str] | None, claims: int) -> None:
+class Picture(Record):
+    """A figure, for the page and as a file."""
+
+    svg: str
+    png: bytes
+
+
+def write(
+    folder: Path,
+    found: Comparison,
+    pair: tuple[str, str] | None,
+    claims: int,
+    cache: Cache | None = None,
+) -> None:
     """Write report.md, report.html (one file, plots inside), comparison.csv, pairs.csv, ranks.csv,
     claims.csv and plots/*.png.
 
     pair: the two runs whose claims are shown, by default the best two; claims: how many of each
-    kind the report shows.
+    kind the report shows. cache: of the plots, which take seconds.
     """
     pair = two_of(found, pair)
+    drawn = _kept(found, pair, cache) if cache else _drawn(found, pair)
+    parts = sections(found, pair, claims, set(drawn))
+    if along := curve.section(found):
+        parts.insert(1, along)
+    write_whole(folder / "report.md", as_markdown(found.title, parts).encode())
+    pictures = {name: picture.svg for name, picture in drawn.items()}
+    write_whole(folder / "report.html", as_html(found, parts, pair, pictures).encode())
+    for name, picture in drawn.items():
+        write_whole(folder / "plots" / f"{name}.png", picture.png)
+    for name, rows in csv_tables(found).items():
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        write_whole(folder / f"{name}.csv", text.getvalue().encode())
+
+
+def _drawn(found: Comparison, pair: tuple[str, str] | None) -> dict[str, Picture]:
     figures: dict[str, Figure | None] = {
         "measures": plot.measures_plot(found),
         "differences": plot.differences_plot(found, *pair) if pair else None,
@@ -41,19 +74,21 @@ def write(folder: Path, found: Comparison, pair: tuple[str, str] | None, claims:
         "curve": curve.curve_plot(found),
         "calibration": plot.calibration_plot(found, found.few(pair)),
     }
-    drawn = {name: picture for name, picture in figures.items() if picture}
-    parts = sections(found, pair, claims, set(drawn))
-    if along := curve.section(found):
-        parts.insert(1, along)
-    write_whole(folder / "report.md", as_markdown(found.title, parts).encode())
-    pictures = {name: plot.svg(picture) for name, picture in drawn.items()}
-    write_whole(folder / "report.html", as_html(found, parts, pair, pictures).encode())
-    for name, picture in drawn.items():
-        write_whole(folder / "plots" / f"{name}.png", plot.png(picture))
-    for name, rows in csv_tables(found).items():
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        write_whole(folder / f"{name}.csv", text.getvalue().encode())
+    return {
+        name: Picture(svg=plot.svg(picture), png=plot.png(picture))
+        for name, picture in figures.items()
+        if picture
+    }
+
+
+def _kept(found: Comparison, pair: tuple[str, str] | None, cache: Cache) -> dict[str, Picture]:
+    """The plots from the cache, where it has those of the same results."""
+    code = [code_version(module.__name__) for module in (plot, curve)]
+    same = msgspec.structs.replace(found, runs=[point.lasting() for point in found.runs], failed=[])
+    kept: dict[str, Picture] = cache.value(
+        key_of("plots", code, same, pair), lambda: _drawn(found, pair), dict[str, Picture]
+    )
+    return kept
 
 
 # Markdown

@@ -2,7 +2,7 @@
 
 A ranking holds at most `k` hits a query, best first; a store of fewer passages gives what it has,
 as stores of claims differ in size. Only a `k` above the usual that no store can fill is an error
-(`check_k`).
+(`check_k`); a run notes another one than the usual that none can fill.
 Equal scores stand in the order of the store. A lexical retriever finds only passages that share a
 term with the query, so a query of stop-words alone finds nothing.
 """
@@ -118,19 +118,22 @@ class Search(Ranker):
         return key_of(type(self).__name__, fields, store)
 
 
-def check_k(step: Search, name: str, refs: list[CaseRef], cache: Cache) -> None:
+def check_k(step: Search, name: str, refs: list[CaseRef], cache: Cache) -> str | None:
     """Raise ClaimflowError when the k of `step`, called `name` in the config, is above the usual
-    and above the number of passages in every store."""
-    if step.k <= USUAL_K:
-        return
+    and above the number of passages in every store; of another that no store fills, a remark."""
+    if step.k == USUAL_K:
+        return None
     largest = 0
     for ref in {ref.fields.get("passages"): ref for ref in refs if not ref.error}.values():
         largest = max(largest, len(load(ref, ("passages",), cache).passages))
         if largest >= step.k:
-            return
+            return None
+    said = f"{name}.k is {step.k}, but the largest store has {largest} passages"
+    if step.k < USUAL_K:
+        return f"{said}: all that match are kept."
+    usual = f", or to the usual {USUAL_K}, of which each store gives what it has"
     raise ClaimflowError(
-        f"{name}.k is {step.k}, but the largest store has {largest} passages: set it to "
-        f"{max(largest, USUAL_K)} or less."
+        f"{said}: set it to {largest} or less{usual if largest < USUAL_K else ''}."
     )
 
 

@@ -143,7 +143,10 @@ class Fetcher:
     def body(self, fetched: Fetched) -> bytes:
         """The page, unpacked, as it was served. Raises ClaimflowError where none was kept."""
         if fetched.at is None:
-            raise ClaimflowError(f"No page was kept of {fetched.url}: {fetched.error}.")
+            raise ClaimflowError(
+                f"No page was kept of {fetched.url}: {fetched.error}. Fetch it again into a new "
+                "folder, or leave it out."
+            )
         return self.archive.body(fetched.final_url, fetched.at, self.size_limit)
 
     def take(self, path: Path) -> int:

@@ -151,7 +151,9 @@ def find(path: Path, bad: list[BadLine]) -> list[Source]:
     if not path.exists():
         raise ClaimflowError(f"No {path.absolute()}: give the folder of the official store files.")
     if path.is_dir() and open_packed(path):
-        raise ClaimflowError(f"{path.absolute()} is a packed store already.")
+        raise ClaimflowError(
+            f"{path.absolute()} is a packed store already: use it as dataset.store=…"
+        )
     found: dict[str, Source] = {}
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_dir():

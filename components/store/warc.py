@@ -144,7 +144,10 @@ class Archive:
             except ArchiveLoadFailed:
                 record = None
             if record is None or record.rec_headers.get_header("WARC-Target-URI") != url:
-                raise ClaimflowError(f"{self.file} was changed: {url} is not where it was.")
+                raise ClaimflowError(
+                    f"{self.file} was changed: {url} is not where it was. Delete {self.index}: it "
+                    "is made again from the pages."
+                )
             data = record.raw_stream.read()
             return unpacked(data, record.http_headers.get_header("Content-Encoding") or "", limit)
 
@@ -176,7 +179,9 @@ class Archive:
                     if reply.url not in self:
                         self.add(reply, record.http_headers.headers, _plain_body(record))
         except (OSError, ArchiveLoadFailed, zlib.error) as error:
-            raise ClaimflowError(f"Can't read {path} as a WARC file: {error}.") from error
+            raise ClaimflowError(
+                f"Can't read {path} as a WARC file: {error}. Give a whole .warc or .warc.gz."
+            ) from error
         return len(self) - known
 
     # Files that are whole

@@ -45,7 +45,10 @@ class Local(Provider):
 
     def check(self) -> None:
         if not Path(self.documents).exists():
-            raise ClaimflowError(f"provider.documents={self.documents}: there is no such thing.")
+            raise ClaimflowError(
+                f"provider.documents={self.documents}: there is no such thing. Give a store file, "
+                "or a folder of them."
+            )
 
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterator[Result]:
         import numpy as np

@@ -170,7 +170,10 @@ class Recorded(Provider):
 
     def check(self) -> None:
         if not Path(self.file).is_file():
-            raise ClaimflowError(f"provider.file={self.file}: there is no such file.")
+            raise ClaimflowError(
+                f"provider.file={self.file}: there is no such file. Give the replies.jsonl that "
+                "another provider kept."
+            )
 
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterator[Result]:
         self.check()

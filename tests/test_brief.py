@@ -1,0 +1,80 @@
+"""What a sweep prints: the finding and a table that fits a terminal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from components.cache import open_cache
+from components.report import page, plot
+from components.report.brief import WIDTH, brief
+from components.report.compare import Point, compare
+from tests.test_compare import made
+
+
+def test_a_sweep_in_short_fits_a_terminal() -> None:
+    points = [
+        made(
+            f"retriever={name},chunker={chunker}", 0.3 + i / 20,
+            axes={"retriever": name, "chunker": chunker},
+            seconds={"retriever": 10.0 * i, "verdict": 1.5}, compute={"retriever": 1.0},
+            cache={"hits": 200, "misses": i},
+        )
+        for i, (name, chunker) in enumerate(
+            (name, chunker)
+            for name in ("bm25s", "hybrid_mmr", "weighted_sentences", "retriever_of_my_own")
+            for chunker in ("sentence", "recursive_with_long_name")
+        )
+    ]  # fmt: skip
+    broken = Point(name="retriever=none,chunker=window", error="No such thing.",
+                   axes={"retriever": "none", "chunker": "window"})  # fmt: skip
+    found = compare("sweep: 9 points", [*points, broken], "accuracy", ["accuracy", "qa"])
+    lines = brief(found).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) < 40
+    text = " ".join(" ".join(lines).split())
+    assert lines[0] == "sweep: 9 points"
+    assert re.search(r"(ahead of|level) .*on label accuracy: 0\.\d+ (against|each)", text)
+    header = next(line for line in lines if "behind the best" in line)
+    assert "significant" in header
+    assert "seconds" in header
+    assert "from cache" in header
+    assert "H-METEOR" not in header
+    table = lines[lines.index(header) + 2 :]
+    for row in found.runs:
+        value = found.values["accuracy"][row.name].value
+        assert any(row.axes["retriever"] in li and f"{value:.3f} [" in li for li in table), row.name
+    [failed] = [line for line in table if "failed" in line]
+    assert "none" in failed
+
+
+def test_one_point_is_no_comparison() -> None:
+    only = compare("one", [made("a", 0.5, axes={"retriever": "a"})], "accuracy", [])
+    assert "Only a has results" in brief(only)
+
+
+def test_plots_of_the_same_results_are_drawn_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = open_cache(str(tmp_path / "cache"))
+
+    def report(skill: float, seconds: float) -> tuple[bytes, str]:
+        points = [made(n, skill, seconds={"verdict": seconds}) for n in ("a", "b")]
+        folder = tmp_path / f"{skill} {seconds}"
+        page.write(folder, compare("t", points, "accuracy", ["accuracy"]), None, 3, cache)
+        return (folder / "plots" / "measures.png").read_bytes(), (
+            folder / "report.html"
+        ).read_text()
+
+    first = report(0.5, 1.0)
+    other = report(0.9, 1.0)
+    assert other[0] != first[0]
+    drawn: list[object] = []
+    monkeypatch.setattr(plot, "png", drawn.append)
+    again = report(0.5, 7.0)  # it took longer, which no plot shows
+    assert not drawn
+    assert again[0] == first[0]
+    assert again[1].split("<svg")[1:] != other[1].split("<svg")[1:]
+    assert again[1].split("<svg")[1] == first[1].split("<svg")[1]
