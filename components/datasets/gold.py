@@ -11,7 +11,8 @@ import msgspec
 from components.datasets import averitec, fever, scifact
 from components.datasets.base import checked_label
 from components.datasets.submission import read_submission
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, plain
+from components.files import beginning, check_text
 from components.records import AVERITEC_LABELS, Answer, Claim, Question, read_lines
 from components.score.retrieval import read_qrels
 
@@ -26,13 +27,13 @@ def read_gold(path: Path) -> list[Claim]:
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")
-    with open(path, "rb") as file:
-        start = file.readline(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not start and not path.read_bytes().strip():
+    check_text(path)
+    start = beginning(path)
+    if not start:
         raise ClaimflowError(f"{path} is empty.")
-    if not start or start[:1] in (b"[", b"{"):
+    if start[0] in "[{":
         return _json(path)
-    if b"," in start:
+    if "," in start:
         return _solution(path)
     graded = {
         claim: {doc: grade for doc, grade in grades.items() if grade > 0}
@@ -49,7 +50,7 @@ def _json(path: Path) -> list[Claim]:
             if claims.setdefault(claim.id, claim) is not claim:
                 raise ClaimflowError(f"claim {claim.id} stands here twice")
         except (msgspec.ValidationError, ClaimflowError) as error:
-            raise ClaimflowError(f"{path}, line {line}: {error}") from None
+            raise ClaimflowError(f"{path}, line {line}: {plain(error)}.") from None
     return list(claims.values())
 
 
