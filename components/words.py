@@ -133,7 +133,8 @@ def _numbered(found: Any) -> tuple[list[str], Ints]:
     import numpy as np
 
     coded = found.dictionary_encode()
-    return coded.dictionary.to_pylist(), np.from_dlpack(coded.indices)
+    numbers: Ints = np.from_dlpack(coded.indices)
+    return coded.dictionary.to_pylist(), numbers
 
 
 def _arrow(texts: Sequence[str]) -> Any:

@@ -23,7 +23,6 @@ from urllib.parse import quote
 import msgspec
 
 from components.datasets import findings
-from components.datasets.base import normalised
 from components.datasets.submission import (
     FIRST,
     FORMS,
@@ -324,11 +323,11 @@ class _Linter:
             self.find("claim", found.message, found.remedy)
             self.misplaced = True
             return
-        places = {normalised(text): id for id, text in texts.items()}
+        places = {fit.letters(text): id for id, text in texts.items()}
         lines = {(id, text): line for id, text, line in self.texts}
         for id, text in found.other:
             self.line, self.record = lines[id, text], id
-            if (own := places.get(normalised(text))) is not None:
+            if (own := places.get(fit.letters(text))) is not None:
                 remedy = f"Call it {own}"
                 self.find("claim", f"this is claim {own}: '{_cut(text)}'", remedy)
             else:

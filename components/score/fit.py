@@ -74,8 +74,8 @@ def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
 
     Case, white space and punctuation don't count; texts that are empty are not known.
     """
-    known = [(id, text) for id, text in given if _plain(text) and _plain(claims.get(id, ""))]
-    other = [(id, text) for id, text in known if _plain(text) != _plain(claims[id])]
+    known = [(id, text) for id, text in given if letters(text) and letters(claims.get(id, ""))]
+    other = [(id, text) for id, text in known if letters(text) != letters(claims[id])]
     found = Apart(len(known), other)
     if len(known) >= FEWEST and len(other) > MOST * len(known):
         id, text = other[0]
@@ -149,11 +149,11 @@ def _count(
 
 def _remedy(other: Sequence[tuple[str, str]], claims: dict[str, str]) -> str:
     """What to do: renumber where ids are shifted, else give the right gold file."""
-    place = {_plain(text): id for id, text in claims.items()}
+    place = {letters(text): id for id, text in claims.items()}
     shifts: collections.Counter[int] = collections.Counter()
     found = 0
     for given, text in other:
-        id = place.get(_plain(text))
+        id = place.get(letters(text))
         found += id is not None
         if id is not None and id.isdecimal() and given.isdecimal():
             shifts[int(id) - int(given)] += 1
@@ -166,7 +166,8 @@ def _remedy(other: Sequence[tuple[str, str]], claims: dict[str, str]) -> str:
     return "Give the gold file that these predictions were made for"
 
 
-def _plain(text: str) -> str:
+def letters(text: str) -> str:
+    """The letters and figures of a text, by which claims are compared."""
     return "".join(c for c in normalised(text) if c.isalnum())
 
 

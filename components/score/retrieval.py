@@ -220,7 +220,7 @@ def read_qrels(path: Path) -> Qrels:
 
 def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
     if not path.is_file():
-        raise ClaimflowError(f"{path} is not there; a file of `{names}` lines was looked for.")
+        raise ClaimflowError(f"No {path.absolute()}: a file of `{names}` lines was looked for.")
     expected = len(names.split())
     check_text(path)
     with open_text(path) as lines:
