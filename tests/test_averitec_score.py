@@ -244,6 +244,7 @@ def test_gold_without_labels() -> None:
     assert scores.notes == [
         "Gold claims left out, without a label of AVeriTeC (1): 0.",
         f"METEOR with the words and stems of NLTK {nltk.__version__}.",
+        "Predictions without evidence, which scores 0 (2 of 2): 0, 1.",
     ]
 
 

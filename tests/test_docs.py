@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,18 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path) -> None:
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_scoring_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?", "answers": []}]}
+    (tmp_path / "dev.json").write_text(json.dumps([claim]))
+    (tmp_path / "TEAM.json").write_text('[{"claim_id": 0, "pred_label": "Refuted"}]')
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks(ROOT / "docs" / "scoring.md", "python")
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert names["scores"].measures["accuracy"].value == 1
+    assert len(block.split("\n\n")[-1].splitlines()) == 3
 
 
 @pytest.mark.slow

@@ -276,6 +276,10 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         with open_text(path) as lines:
             reader = csv.DictReader(lines)
             missing = [x for x in ("id", "evi", "label") if x not in (reader.fieldnames or [])]
+            if len(set(reader.fieldnames or [])) < len(reader.fieldnames or []):
+                raise ClaimflowError(
+                    f"{path} has a column twice: its header must be {','.join(HEADER)}."
+                )
             if missing:
                 raise ClaimflowError(
                     f"{path} has no column {', '.join(missing)}: its header must be "

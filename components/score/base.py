@@ -156,6 +156,6 @@ def merged(scores: Scores, more: Scores) -> Scores:
 
 def listed(ids: Iterable[str], most: int = 20) -> str:
     """Ids for a note: `3, 7, 12`, cut after `most` with the number of those left out."""
-    names = list(ids)
+    names = [id if len(id) <= 80 else f"{id[:80]}…" for id in ids]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -110,6 +110,8 @@ def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str)
     if not predictions:
         return []
     notes: list[str] = []
+    place = {claim.id: n for n, claim in enumerate(gold)}
+    predictions = sorted(predictions, key=lambda p: place.get(p.id, len(place)))
     if form == "SciFact" and not any(f.label for p in predictions for f in p.findings):
         notes.append("No prediction labels a document: all are without evidence (NEI).")
     if form == "FEVER":

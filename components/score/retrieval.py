@@ -241,7 +241,7 @@ def _number(text: str, path: Path, line: int) -> float:
             return value
     except ValueError:
         pass
-    raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number.")
+    raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number. Give a finite one.")
 
 
 def _escape(name: str) -> str:
