@@ -386,12 +386,18 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         yield line, item
         if text.next() == ",":
             text.move(text.at + 1)
+            if text.next() == "]":
+                yield text.line, ClaimflowError("a comma before the end of the list")
         elif text.next() != "]":
             reason = "the list breaks off after the record that begins here"
             yield line, ClaimflowError(reason)
             return
     if not text.next():
         yield text.line, ClaimflowError("the list breaks off here")
+        return
+    text.move(text.at + 1)
+    if text.next():
+        yield text.line, ClaimflowError("more stands behind the end of the list")
 
 
 def _after_gap(text: str, at: int) -> int:

@@ -162,6 +162,8 @@ def accepted_2025(path: Path) -> bool:
         ([{"claim_id": 0}], {("error", "schema")}),
         ([3], {("error", "schema")}),
         ('[{"claim_id": 0, "pred_label"', {("error", "json")}),
+        (json.dumps([record()]) * 2, {("error", "json")}),
+        (json.dumps([record()])[:-1] + ",]", {("error", "json")}),
         (b"\xef\xbb\xbf" + json.dumps([record()]).encode(), {("error", "encoding")}),
         (json.dumps([record(claim="\xe9")], ensure_ascii=False).encode("latin-1"),
          {("error", "encoding")}),
