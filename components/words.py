@@ -133,7 +133,7 @@ def _numbered(found: Any) -> tuple[list[str], Ints]:
     import numpy as np
 
     coded = found.dictionary_encode()
-    numbers: Ints = np.from_dlpack(coded.indices)
+    numbers: Any = np.from_dlpack(coded.indices)
     return coded.dictionary.to_pylist(), numbers
 
 
