@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -21,3 +22,40 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or an empty string when no choice is close to `name`."""
     found = difflib.get_close_matches(name, [str(c) for c in choices], n=1, cutoff=0.5)
     return f" Did you mean '{found[0]}'?" if found else ""
+
+
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_AT = r"(?: - at `(?:key in )?\$(.*)`)?"
+_EXPECTED = re.compile(rf"Expected `(.+?)`(?: of length (\d+))?, got `?([^` ]+)`?{_AT}")
+_MISSING = re.compile(rf"Object missing required field `(.+?)`{_AT}")
+
+
+def plain(error: BaseException) -> str:
+    """What a reader of JSON says is wrong, in words for those who wrote the file."""
+    text = str(error)
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    if text == "Input data was truncated":
+        return "the JSON breaks off"
+    if found := _MISSING.fullmatch(text):
+        field, where = found.groups()
+        return f"{field} is missing{f' in {where[1:]}' if where else ''}"
+    if found := _EXPECTED.fullmatch(text):
+        due, length, got, where = found.groups()
+        kinds = " or ".join(_KINDS.get(kind, kind) for kind in due.split(" | "))
+        if length:
+            return f"{_place(where)} has {got} items, where {kinds} of {length} is due"
+        return f"{_place(where)} is {_KINDS.get(got, got)}, where {kinds} is due"
+    return text
+
+
+def _place(path: str | None) -> str:
+    return path.removeprefix(".") if path else "the record"

@@ -1,14 +1,18 @@
-"""Files that are either whole or not there, and digests of their content."""
+"""Files that are either whole or not there, digests of their content, and what texts are read as:
+UTF-8, or UTF-16 where the file begins with its mark."""
 
 from __future__ import annotations
 
+import codecs
 import errno
 import functools
 import hashlib
+import io
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from components.errors import ClaimflowError
 
@@ -85,3 +89,65 @@ def disk_error(error: OSError, path: Path) -> Exception:
             "then start again: finished work is kept."
         )
     return error
+
+
+# Text files
+
+
+def encoding_of(path: Path) -> str:
+    """ "utf-16" where the file begins with its mark, else "utf-8-sig"."""
+    with open(path, "rb") as file:
+        start = file.read(2)
+    return "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def encoding_fault(path: Path) -> tuple[int, str] | None:
+    """(line, what is there) where a file first is no text in the encoding that it is read in; None
+    for one that is."""
+    decoder = codecs.getincrementaldecoder(encoding_of(path))()
+    line = 1
+    with open(path, "rb") as file:
+        while True:
+            data = file.read(2**22)
+            try:
+                text = decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                line += error.object[: error.start].count(b"\n")
+                return line, f"byte {error.object[error.start]:#04x} is no UTF-8"
+            if (at := text.find("\0")) >= 0:
+                return line + text.count("\n", 0, at), "a NUL character"
+            line += text.count("\n")
+            if not data:
+                return None
+
+
+def check_text(path: Path) -> None:
+    """Raise ClaimflowError for a file in another encoding: its letters would be taken for others,
+    and figures would be wrong without a word."""
+    if fault := encoding_fault(path):
+        line, what = fault
+        raise ClaimflowError(
+            f"{path}, line {line}: {what}. Save the file as UTF-8 "
+            f"(`iconv -f WINDOWS-1252 -t UTF-8`, with the encoding that it is in), without NULs."
+        )
+
+
+def open_text(path: Path) -> TextIO:
+    """The text of a file with its line ends as they stand; U+FFFD for what `check_text` refuses."""
+    return open(path, encoding=encoding_of(path), errors="replace", newline="")
+
+
+def open_utf8(path: Path) -> BinaryIO:
+    """The bytes of a text file in UTF-8, whatever mark it begins with."""
+    if encoding_of(path) == "utf-16":
+        return io.BytesIO(path.read_bytes().decode("utf-16", "replace").encode())
+    return open(path, "rb")
+
+
+def beginning(path: Path, size: int = 4096) -> str:
+    """The first line of a text that is not blank, cut at `size` characters; else nothing."""
+    with open_text(path) as file:
+        while line := file.readline(size):
+            if line.strip():
+                return line.strip()
+    return ""

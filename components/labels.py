@@ -1,7 +1,8 @@
-"""A label out of a model's reply."""
+"""A label out of a model's reply, and the label that a wrong one stands for."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -18,6 +19,23 @@ _FAMILIES = (
         "cherry picking",
     },
 )
+# What others say for them: no label of a task, so that only a hint rests on it. A verdict on a part
+# of a claim is not one on the claim.
+_HINTS = {
+    "supported": "true, mostly true, correct, accurate, verified, confirmed, proven, entailment, "
+    "entailed, entails, agree, agrees",
+    "refuted": "false, mostly false, incorrect, inaccurate, wrong, fake, untrue, not true, pants "
+    "on fire, pants fire, disproved, disproven, debunked, contradiction, contradictory, disagree, "
+    "disagrees, contradicting evidence",
+    "nei": "not enough, no evidence, insufficient evidence, insufficient information, "
+    "insufficient, lack of evidence, unproven, unverified, unverifiable, not verifiable, "
+    "inconclusive, unknown, unsure, neutral, unrelated, cannot be determined",
+    "conflicting evidence": "conflicting, conflict, conflicted, mixed, mixture, half true, partly "
+    "true, partially true, partly false, partially false, partly supported, partially supported, "
+    "partially refuted, misleading, disputed, cherry picked, cherrypicked, cherry pick",
+}
+_HEDGE = re.compile(r"(?:no[tnr]?|never|un|dis|non|in|mis|ir|semi|half|part\w*|barely)\b|"
+                    r"(?:un|dis|non|mis|in|ir)(?=[a-z]{4})")  # fmt: skip
 _FIELD = re.compile(r"(?i)\b(?:label|verdict|veracity)\W*?[:=]\W*([^\n\"`*.;,}]+)")
 _CLAUSE = re.compile(r"[.,;:!?\n]+")
 _NEGATION = re.compile(
@@ -54,6 +72,30 @@ def parse_label(text: str, labels: Iterable[str]) -> str | None:
             clause = _CLAUSE.split(closing.removesuffix(label))[-1]
             return None if _NEGATION.search(clause) else label
     return None
+
+
+def nearest_label(text: str, labels: Iterable[str]) -> str:
+    """` Did you mean 'x'?` with the one of `labels` that a wrong label stands for by its meaning or
+    but for its spelling, else nothing: "not supported" is no misspelt Supported."""
+    labels = list(labels)
+    names = _names(labels)
+    plain = _plain(text)
+    meant = names.get(plain)
+    for family, others in _HINTS.items():
+        if plain in others.split(", "):
+            meant = meant or names.get(family)
+            break
+    else:
+        if not meant:
+            alike = [name for name in names if _hedges(name) == _hedges(plain)]
+            joined = {name.replace(" ", ""): name for name in names}
+            close = difflib.get_close_matches(plain, alike, n=1, cutoff=0.75)
+            meant = names.get(joined.get(plain) or (close[0] if close else ""))
+    return f" Did you mean '{meant}'?" if meant else ""
+
+
+def _hedges(name: str) -> int:
+    return sum(bool(_HEDGE.match(word)) for word in name.split())
 
 
 def _names(labels: list[str]) -> dict[str, str]:

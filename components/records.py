@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, plain
+from components.files import beginning, open_utf8, write_whole
 
 AVERITEC_LABELS = (
     "Supported",
@@ -267,13 +268,13 @@ def read_lines(
 
     on_error: "stop" raises ClaimflowError at the first bad line; "skip" appends it to `bad`
     and goes on, so that a bad record costs itself alone. Blank lines are passed over. Bytes that
-    are no UTF-8 and lone surrogates, which no JSON writer takes back, become U+FFFD.
+    are no UTF-8 (`check_text` refuses them) and lone surrogates, which no JSON writer takes back,
+    become U+FFFD.
     A list that breaks off, or is no JSON from some point on, gives the records before it.
     """
-    with open(path, "rb") as file:
-        start = file.read(256).removeprefix(codecs.BOM_UTF8).lstrip()
-        file.seek(0)
-        items = _list_items(file) if start.startswith(b"[") else enumerate(file, 1)
+    as_list = beginning(path, 1).startswith("[")
+    with open_utf8(path) as file:
+        items = _list_items(file) if as_list else enumerate(file, 1)
         for record, (number, item) in enumerate(items, 1):
             try:
                 if isinstance(item, ClaimflowError):
@@ -286,10 +287,8 @@ def read_lines(
                     yield number, msgspec.convert(item, type)
             except (ValueError, ClaimflowError, RecursionError) as error:
                 # A list may stand on one line.
-                where = f"record {record}: " if start.startswith(b"[") else ""
-                report(
-                    BadLine(file=str(path), line=number, reason=f"{where}{error}"), on_error, bad
-                )
+                reason = f"record {record}: {plain(error)}" if as_list else plain(error)
+                report(BadLine(file=str(path), line=number, reason=reason), on_error, bad)
 
 
 def report(problem: BadLine, on_error: str, bad: list[BadLine] | None) -> None:
@@ -387,12 +386,18 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         yield line, item
         if text.next() == ",":
             text.move(text.at + 1)
+            if text.next() == "]":
+                yield text.line, ClaimflowError("a comma before the end of the list")
         elif text.next() != "]":
             reason = "the list breaks off after the record that begins here"
             yield line, ClaimflowError(reason)
             return
     if not text.next():
         yield text.line, ClaimflowError("the list breaks off here")
+        return
+    text.move(text.at + 1)
+    if text.next():
+        yield text.line, ClaimflowError("more stands behind the end of the list")
 
 
 def _after_gap(text: str, at: int) -> int:
@@ -418,6 +423,4 @@ def _whole(value: Any) -> Any:
 
 def write_lines(path: Path, records: Any) -> None:
     """Write records as JSON lines; the file appears under its name only when it is whole."""
-    from components.files import write_whole
-
     write_whole(path, b"".join(encode(record) + b"\n" for record in records))

@@ -96,7 +96,6 @@ def pieces(texts: Iterable[str]) -> Pieces:
     Raises UnicodeEncodeError for a lone surrogate.
     """
     import numpy as np
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     nltk_ready()
@@ -118,19 +117,34 @@ def pieces(texts: Iterable[str]) -> Pieces:
             else:
                 found.append(sentence + GAP)
         counts.append(len(found) - before)
-    parts = pc.split_pattern(pa.array(found, pa.string()), " ")
-    ends = parts.offsets.to_numpy()[np.cumsum([0, *counts])]
-    distinct, numbers = numbered(parts.values)
+    parts = pc.split_pattern(_arrow(found), " ")
+    ends = np.from_dlpack(parts.offsets)[np.cumsum([0, *counts])]
+    distinct, numbers = _numbered(parts.values)
     distinct = [whole[int(piece[1:])] if piece[0:1] == GAP else piece for piece in distinct]
     return distinct, numbers, np.diff(ends)
 
 
-def numbered(found: Any) -> tuple[list[str], Ints]:
+def numbered(found: Sequence[str]) -> tuple[list[str], Ints]:
     """(the distinct ones among texts, by appearance; for each text its number among these)."""
-    import pyarrow as pa
+    return _numbered(_arrow(found))
 
-    coded = pa.array(found, pa.string()).dictionary_encode()
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
+
+def _numbered(found: Any) -> tuple[list[str], Ints]:
+    import numpy as np
+
+    coded = found.dictionary_encode()
+    numbers: Any = np.from_dlpack(coded.indices)
+    return coded.dictionary.to_pylist(), numbers
+
+
+def _arrow(texts: Sequence[str]) -> Any:
+    """An Arrow array. `pyarrow.array` and `to_numpy` import pandas, which takes longer than
+    scoring 500 claims."""
+    from pyarrow.lib import StringBuilder
+
+    builder = StringBuilder()
+    builder.append_values(texts)
+    return builder.finish()
 
 
 def learn(distinct: Sequence[str]) -> list[Tokens]:

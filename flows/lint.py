@@ -4,7 +4,9 @@
     python -m flows.lint predictions=FILE fix=true      writes FILE.fixed beside it, with its ending
 
 Takes every submission form, recognised by content. gold: claims, which say the ids that are due,
-dates and fact-checks; the labels in it are not read. The exit code is 1 when errors are left.
+texts, dates and fact-checks; labels and evidence in it tell only whether the file is the gold file
+itself. A repair leaves out what is said twice, and says so; a record that alone says something is
+left out only if no claim asks for it. The exit code is 1 when errors are left.
 """
 
 from __future__ import annotations
@@ -50,14 +52,17 @@ def show(report: Any, most: int = 3) -> None:
     def say(line: str) -> None:
         console.print(line, markup=False)
 
-    say(f"{report.file}: form {report.form}, {report.records} records")
+    say(f"{report.file}: form {report.form}, {number(report.records, 'record')}")
     for rule, about in RULES.items():
         found = [f for f in report.findings if f.rule == rule]
         if not found:
             continue
         level = "error" if any(f.level == "error" for f in found) else "warning"
-        mended = sum(f.fixed for f in found)
-        say(f"{level} {rule} ({len(found)}{f', {mended} mended' if mended else ''}): {about}")
+        fixed = [f for f in found if f.fixed]
+        deleted = sum(f.done.startswith("Deleted") for f in fixed)
+        counts = {"mended": len(fixed) - deleted, "deleted": deleted}
+        shown = "".join(f", {n} {what}" for what, n in counts.items() if n)
+        say(f"{level} {rule} ({len(found)}{shown}): {about}")
         for finding in found[:most]:
             say(f"    {finding}")
         if len(found) > most:
@@ -65,11 +70,19 @@ def show(report: Any, most: int = 3) -> None:
     for rule in report.unchecked:
         say(f"not checked: {rule}, for want of gold=FILE")
     if report.repaired:
-        less = f", without {report.left_out} of the records" if report.left_out else ""
+        less = f", without {number(report.left_out, 'record')}" if report.left_out else ""
         say(f"repaired: {report.repaired}{less}")
+    if report.unrepaired:
+        say(f"no repaired file is written: {report.unrepaired}")
     errors = len(report.errors)
-    left = sum(not f.fixed for f in report.findings) - errors
-    say(f"{errors or 'no'} errors, {left or 'no'} warnings{' left' if report.repaired else ''}")
+    warnings = sum(not f.fixed for f in report.findings) - errors
+    left = " left" if report.repaired else ""
+    say(f"{number(errors, 'error')}, {number(warnings, 'warning')}{left}")
+
+
+def number(n: int, what: str) -> str:
+    """`no errors`, `1 error`, `2 errors`."""
+    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
 
 
 if __name__ == "__main__":

@@ -63,12 +63,18 @@ def score(config: Any) -> dict[str, Any]:
     if "predictions" in reads:
         path, system = Path(config.predictions), config.get("system")
         predictions = read_submission(path, config.on_error, bad, system)
+        if not predictions:
+            why = f": {bad[0]}" if bad else ""
+            raise ClaimflowError(f"{path} holds no prediction that can be read{why}.")
     rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
+    if rankings is not None and not rankings:
+        raise ClaimflowError(f"{config.rankings} holds no ranking.")
     read = time.perf_counter()
     scores, hits = Scores(), 0
     for scorer in scorers:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
+    scores.notes = list(dict.fromkeys(scores.notes))
     done = time.perf_counter()
     return {
         "name": config.name or config.get("system") or Path(config[reads[0]]).stem,

@@ -228,3 +228,18 @@ def test_as_a_command(tmp_path: Path) -> None:
     wrong = command(*words, "measures=[qq]")
     assert wrong.returncode == 1
     assert "Did you mean 'qa'?" in wrong.stderr
+
+
+def test_ratings_in_other_encodings_and_with_huge_cells(tmp_path: Path) -> None:
+    path, scores = tmp_path / "r.csv", tmp_path / "s.json"
+    text = f"id,rater,verdict\n1,Zoé,S\n1,b,{'x' * 200_000}\n"
+    for encoding in ("utf-8", "utf-16", "utf-8-sig"):
+        path.write_text(text, encoding=encoding)
+        assert list(read_ratings(path)["verdict"]["1"]) == ["Zoé", "b"]
+        scores.write_text('[{"per_claim": [{"id": "1", "qa": 0.5}]}]', encoding=encoding)
+        assert read_scores(scores) == {"qa": {"1": 0.5}}
+    for encoding in ("cp1252", "utf-16-le"):
+        path.write_text(text, encoding=encoding)
+        for read in (read_ratings, read_scores):
+            with pytest.raises(ClaimflowError, match=r"r.csv, line \d: .* the file as UTF-8"):
+                read(path)

@@ -229,7 +229,7 @@ def test_an_unknown_label_is_wrong_and_its_nearest_is_named() -> None:
     scores = averitec_2024(guessed, gold)
     assert values(scores)["accuracy"] == pytest.approx(1 / 3)
     assert (
-        "(2): 0 'REFUTES' (nearest: 'Refuted'), 1 'Suported' Did you mean 'Supported'?"
+        "(2): 0 'REFUTES' Did you mean 'Refuted'?, 1 'Suported' Did you mean 'Supported'?"
         in (scores.notes[0])
     )
 
@@ -244,6 +244,7 @@ def test_gold_without_labels() -> None:
     assert scores.notes == [
         "Gold claims left out, without a label of AVeriTeC (1): 0.",
         f"METEOR with the words and stems of NLTK {nltk.__version__}.",
+        "Predictions without evidence, which scores 0 (2 of 2): 0, 1.",
     ]
 
 

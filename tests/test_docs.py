@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,18 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path, demo_cache: Path) -> N
         line += f" tracking=none outputs={tmp_path}"
     done = command(*shlex.split(line)[2:], CLAIMFLOW_CACHE=str(demo_cache))
     assert done.returncode == 0, done.stderr
+
+
+def test_scoring_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?", "answers": []}]}
+    (tmp_path / "dev.json").write_text(json.dumps([claim]))
+    (tmp_path / "TEAM.json").write_text('[{"claim_id": 0, "pred_label": "Refuted"}]')
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks(ROOT / "docs" / "scoring.md", "python")
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert names["scores"].measures["accuracy"].value == 1
+    assert len(block.split("\n\n")[-1].splitlines()) == 3
 
 
 @pytest.mark.slow

@@ -230,18 +230,18 @@ def test_reads_submissions_and_gold_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"id": 1, "predicted_label": "SUPPORTS"}', "missing required field `predicted_evidence`"),
+        ('{"id": 1, "predicted_label": "SUPPORTS"}', "predicted_evidence is missing"),
         (
             '{"predicted_label": "SUPPORTS", "predicted_evidence": []}',
-            "missing required field `id`",
+            "id is missing",
         ),
         (
             '{"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["Moss", "3"]]}',
-            "Expected `int`, got `str`",
+            "is a text, where a whole number is due",
         ),
         (
             '{"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["Moss", 3, 1]]}',
-            "Expected `array` of length 2",
+            "has 3 items, where a list of 2 is due",
         ),
         ('{"id": 1, "predicted_label": "REFUTES", "predicted_evid', "malformed"),
     ],

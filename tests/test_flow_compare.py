@@ -180,7 +180,7 @@ def test_mistakes(place: Path) -> None:
         ((f"runs={place}/good.json", gold), "A comparison needs two runs, and good is here"),
         ((f"runs={two}",), "give gold=FILE to score them against"),
         ((f"runs=[{place}/none.json]",), "none.json: there is no such file or run"),
-        ((f"runs=[{place}/good.json,{fever}]", gold), "fever.jsonl: The scorer .* of FEVER"),
+        ((f"runs=[{place}/good.json,{fever}]", gold), "fever.jsonl: This scorer .* of FEVER"),
         (("runs=[0123abcd]",), "No run 0123abcd below"),
         (
             (f"runs={two}", gold, "primary=score-at-0.25"),

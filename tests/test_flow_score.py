@@ -1,8 +1,11 @@
 """`python -m flows.score` as a user calls it."""
 
 import json
+import os
 import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +49,19 @@ GOLD = [
 QAS = [("Did the city ban the cars?", "Yes"), ("How much is the fine?", "The fine is 40 crowns.")]
 
 
-def flow(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return command("flows.score", *arguments, CLAIMFLOW_CACHE=str(folder / "cache"))
+def flow(
+    folder: Path, *arguments: str, python: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    cache = str(folder / "cache")
+    if not python:
+        return command("flows.score", *arguments, CLAIMFLOW_CACHE=cache)
+    return subprocess.run(
+        [sys.executable, *python, "-m", "flows.score", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CLAIMFLOW_CACHE": cache},
+        check=False,
+    )
 
 
 def score_file(folder: Path, *settings: str) -> dict[str, Any]:
@@ -69,8 +83,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_2024_json_is_scored_once(folder: Path) -> None:
     arguments = [f"predictions={folder}/team.json", f"gold={folder}/gold.json"]
-    done = flow(folder, *arguments, f"out={folder}/out.json")
+    done = flow(folder, *arguments, f"out={folder}/out.json", python=["-X", "importtime"])
     assert done.returncode == 0, done.stderr
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"nltk", "scipy.optimize"} <= loaded  # what takes long to import, and is not needed:
+    unwanted = {"pandas", "scipy.stats._stats_py", "sklearn.base", "torch", "mlflow", "prefect"}
+    assert unwanted & loaded == set()
     (run,) = json.loads((folder / "out.json").read_text())
     assert run["name"] == "team"
     assert run["measures"]["qa"]["value"] == pytest.approx(0.358987, abs=5e-7)
@@ -335,3 +353,91 @@ def test_no_name_is_cut_at_80_columns(
     assert max(map(len, printed.splitlines())) <= 80
     assert "Conflicting /" in printed
     assert "Over 1 of 2 claims: q." in printed
+
+
+# What would give a figure that means nothing
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "qrels"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252", "utf-16-le"])
+def test_other_encodings_give_the_same_or_stop(folder: Path, form: str, encoding: str) -> None:
+    if form == "qrels":
+        said, gold = "1 Q0 é 1 1.0 x\n", "1 0 é 1\n"
+        settings = ["scorer=retrieval", f"rankings={folder}/said"]
+    else:
+        said, gold = ((folder / f"{name}.json").read_text() for name in ("team", "gold"))
+        if form == "csv":
+            cell = "".join(f"{q}\t\t\n{a}\t\t\n\n" for q, a in QAS)
+            said = f'id,claim,evi,label,split\n0,,"{cell}",Refuted,pred\n'
+        settings = [f"predictions={folder}/said"]
+    settings.append(f"gold={folder}/gold")
+    for name, text in {"said": said, "gold": gold}.items():
+        text = text.replace("fine", "fiancé")
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    right = score_file(folder, *settings)["measures"]
+    for name in ("said", "gold"):
+        kept = (folder / name).read_bytes()
+        (folder / name).write_bytes(kept.decode().encode(encoding))
+        if encoding in ("utf-8-sig", "utf-16"):
+            assert score_file(folder, *settings)["measures"] == right
+        else:
+            with pytest.raises(ClaimflowError, match=rf"/{name}, line \d: .* the file as UTF-8"):
+                score_file(folder, *settings)
+        (folder / name).write_bytes(kept)
+
+
+def test_ids_that_match_nothing_and_files_that_hold_nothing_stop(folder: Path) -> None:
+    gold = f"gold={folder}/gold.json"
+    (record,) = json.loads((folder / "team.json").read_text())
+    for content, message in {
+        json.dumps([record | {"claim_id": n} for n in range(700, 705)]): (
+            "None of the 5 predictions has the id of a gold claim: theirs are 700, 701, 702 and 2 "
+            "more, those of the gold claims 0. Give the gold file"
+        ),
+        "[]": "team.json holds no prediction that can be read",
+        "[3]": "team.json holds no prediction that can be read: .*record 1: .* an object is due",
+    }.items():
+        (folder / "team.json").write_text(content)
+        with pytest.raises(ClaimflowError, match=message):
+            score_file(folder, f"predictions={folder}/team.json", gold, "on_error=skip")
+    (folder / "a.run").write_text("9 Q0 a 1 1.0 x\n")
+    (folder / "a.qrels").write_text("1 0 a 1\n")
+    settings = [f"rankings={folder}/a.run", f"gold={folder}/a.qrels", "scorer=retrieval"]
+    with pytest.raises(ClaimflowError, match=r"None of the 1 rankings has the id .* 9, .* 1\."):
+        score_file(folder, *settings)
+
+
+def test_evidence_that_is_missing_is_noted(folder: Path) -> None:
+    (record,) = json.loads((folder / "team.json").read_text())
+    (folder / "gold.json").write_text(json.dumps(GOLD * 2))
+    records = [record | {"evidence": []}, record | {"claim_id": 1}]
+    (folder / "team.json").write_text(json.dumps(records))
+    settings = [f"predictions={folder}/team.json", f"gold={folder}/gold.json"]
+    notes = score_file(folder, *settings)["notes"]
+    assert "Predictions without evidence, which scores 0 (1 of 2): 0." in notes
+    gold = write_lines(
+        folder / "fever.jsonl",
+        {"id": 1, "label": "SUPPORTS", "claim": "a", "evidence": [[[1, 2, "Moss", 3]]]},
+    )
+    said = write_lines(
+        folder / "said", {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": []}
+    )
+    notes = score_file(folder, f"predictions={said}", f"gold={gold}", "scorer=fever")["notes"]
+    assert "Predictions of SUPPORTS or REFUTES without evidence (1 of 1): 1." in notes
+    gold = write_lines(
+        folder / "sci.jsonl",
+        {"id": 1, "claim": "a", "evidence": {"7": [{"sentences": [1], "label": "SUPPORT"}]}},
+    )
+    said = write_lines(folder / "said", {"id": 1, "evidence": {"7": {"label": "NEI"}}})
+    for scorer in ("scifact", "scifact_open"):
+        settings = [f"predictions={said}", f"gold={gold}", f"scorer={scorer}"]
+        notes = score_file(folder, *settings)["notes"]
+        assert "No prediction labels a document: all are without evidence (NEI)." in notes
+
+
+def test_the_gold_file_as_predictions_is_told(folder: Path) -> None:
+    settings = [f"predictions={folder}/gold.json", f"gold={folder}/gold.json"]
+    told = [n for n in score_file(folder, *settings)["notes"] if "this is the gold file" in n]
+    assert len(told) == 1
+    settings[0] = f"predictions={folder}/team.json"
+    assert not [n for n in score_file(folder, *settings)["notes"] if "gold file" in n]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.labels import parse_label
+from components.labels import nearest_label, parse_label
 from components.records import AVERITEC_LABELS
 
 FEVER = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -67,3 +67,37 @@ def test_every_label_is_found_in_any_case(label: str, case: object) -> None:
 @given(st.text())
 def test_any_text_gives_a_label_or_none(text: str) -> None:
     assert parse_label(text, AVERITEC_LABELS) in (*AVERITEC_LABELS, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "averitec", "fever", "scifact"),
+    [
+        ("not supported", None, None, None),  # the opposite, or neither
+        ("Unsupported", None, None, None),
+        ("not refuted", None, None, None),
+        ("partly refuted claim", None, None, None),
+        ("maybe", None, None, None),
+        ("", None, None, None),
+        ("suported ", "Supported", "SUPPORTS", "SUPPORT"),
+        ("TRUE", "Supported", "SUPPORTS", "SUPPORT"),
+        ("mostly-true", "Supported", "SUPPORTS", "SUPPORT"),
+        ("SUPPORTS", "Supported", "SUPPORTS", "SUPPORT"),
+        ("Refutd", "Refuted", "REFUTES", "CONTRADICT"),
+        ("CONTRADICT", "Refuted", "REFUTES", "CONTRADICT"),
+        ("not true", "Refuted", "REFUTES", "CONTRADICT"),
+        ("mostly_false", "Refuted", "REFUTES", "CONTRADICT"),
+        ("NEI", "Not Enough Evidence", "NOT ENOUGH INFO", None),
+        ("NotEnoughInfo", "Not Enough Evidence", "NOT ENOUGH INFO", None),
+        ("Not Enough Evidance", "Not Enough Evidence", "NOT ENOUGH INFO", None),
+        ("insufficient evidence", "Not Enough Evidence", "NOT ENOUGH INFO", None),
+        ("conflicting", "Conflicting Evidence/Cherrypicking", None, None),
+        ("half true", "Conflicting Evidence/Cherrypicking", None, None),
+        ("partially supported", "Conflicting Evidence/Cherrypicking", None, None),
+    ],
+)
+def test_the_nearest_label_is_one_of_the_same_meaning(
+    said: str, averitec: str | None, fever: str | None, scifact: str | None
+) -> None:
+    sets = (AVERITEC_LABELS, FEVER, ("SUPPORT", "CONTRADICT"))
+    for labels, meant in zip(sets, (averitec, fever, scifact), strict=True):
+        assert nearest_label(said, labels) == (f" Did you mean '{meant}'?" if meant else "")

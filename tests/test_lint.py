@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from components.datasets.gold import read_gold
 from components.datasets.lint import FEVER_LABELS, RULES, SCIFACT_LABELS, Report, lint, sarif
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
@@ -153,14 +154,20 @@ def accepted_2025(path: Path) -> bool:
         ([record(qas=[("Did she?", "Yes.")])], {("warning", "boolean")}),
         ([record(qas=[("Who?", "\ud800")])], {("warning", "encoding")}),
         ([record(evidence=None)], {("error", "schema"), ("warning", "no-evidence")}),
-        ([record(evidence=["x"])], {("error", "schema"), ("warning", "no-evidence")}),
+        ([record(evidence=["x"])], {("error", "schema"), ("warning", "empty-qa")}),
+        ([record(evidence=[3])], {("error", "schema"), ("warning", "no-evidence")}),
+        ([record(questions=[], claim_types=[])], {("warning", "gold")}),
         ([record(evidence=[{"question": "A?", "answer": "A.", "url": 3}])], {("error", "schema")}),
         ([{"claim_id": 0}], {("error", "schema")}),
         ([3], {("error", "schema")}),
         ('[{"claim_id": 0, "pred_label"', {("error", "json")}),
+        (json.dumps([record()]) * 2, {("error", "json")}),
+        (json.dumps([record()])[:-1] + ",]", {("error", "json")}),
         (b"\xef\xbb\xbf" + json.dumps([record()]).encode(), {("error", "encoding")}),
         (json.dumps([record(claim="\xe9")], ensure_ascii=False).encode("latin-1"),
-         {("error", "encoding"), ("warning", "encoding")}),
+         {("error", "encoding")}),
+        (json.dumps([record(claim="\u00e9\u0159")], ensure_ascii=False).encode()[:-20],
+         {("error", "json")}),
     ],
 )  # fmt: skip
 def test_json_of_2024(tmp_path: Path, content: Any, found: set[tuple[str, str]]) -> None:
@@ -185,7 +192,7 @@ def test_what_the_claims_tell(tmp_path: Path) -> None:
     urls = ["https://a.example/2020/11/03/x", "https://a.example/2020/11/01/x"]
     urls += ["https://www.check.example/0", "http://snopes.com/fact-check/x"]
     evidence = [{"question": f"{n}?", "answer": "A.", "url": url} for n, url in enumerate(urls)]
-    content = [record(0, evidence=evidence), record(1), record(7)]
+    content = [record(0, evidence=evidence, claim="claim 0"), record(1, claim=""), record(7)]
     report = checked(tmp_path, content, claims=CLAIMS, sites=["snopes.com"])
     assert [(f.rule, f.record) for f in report.findings] == [
         ("late-evidence", "0"),
@@ -196,7 +203,7 @@ def test_what_the_claims_tell(tmp_path: Path) -> None:
     ]
     assert "of 2020-11-03, the claim of 2020-11-02" in report.findings[0].message
     assert "own fact-check" in report.findings[1].message
-    assert "1 claims are missing: 2" in report.findings[-1].message
+    assert "1 claim is missing: 2" in report.findings[-1].message
     assert report.unchecked == []
     assert checked(tmp_path, content).unchecked[0] == "late-evidence"
 
@@ -482,9 +489,6 @@ def test_what_passes_is_accepted_in_the_other_forms(
 def test_files_with_nothing_to_read(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     report = checked(tmp_path, data, name)
     assert any(message in finding.message for finding in report.errors)
-    for utf16 in (b"\xff\xfe[\0", b"\xfe\xff\0["):
-        with pytest.raises(ClaimflowError, match="is UTF-16: save it as UTF-8"):
-            checked(tmp_path, utf16, name)
 
 
 def test_ids_of_a_csv_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
@@ -502,24 +506,25 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
     rows = [
         ("one", 1, 10, "SUPPORT", 1, 0.9, 0.1),
         ("one", 1, 11, "NEI", 2, 0.3, 0.1),
-        ("one", 1, 10, "SUPPORT", 3, 0.2, 0.1),  # again
+        ("one", 1, 12, "NEI", 4, 0.3, 0.1),
         ("two", 1, 10, "REFUTES", 1, None, 0.1),
         ("two", 9, 10, "SUPPORT", 2, 0.2, 0.1),  # no such claim
+        ("one", 1, 11, "NEI", 2, 0.3, 0.1),  # again
     ]
     path, mended = tmp_path / "said.parquet", tmp_path / "mended.parquet"
     pandas.DataFrame(rows, columns=keys).to_parquet(path)
     report = lint(path, [Claim(id="1", text="")], repaired=mended)
     assert report.form == "SciFact-Open"
     assert [(f.level, f.rule, f.line, f.fixed) for f in report.findings] == [
-        ("error", "id", 3, True),
         ("error", "label", 4, True),
         ("warning", "nan", 4, False),
         ("error", "id", 5, True),
+        ("error", "id", 6, True),
     ]
-    assert (report.errors, report.records, report.left_out) == ([], 5, 2)
+    assert (report.errors, report.records, report.left_out) == ([], 6, 2)
     table = pandas.read_parquet(mended)
     assert list(table.columns) == keys
-    assert list(table["predicted_label"]) == ["SUPPORT", "NEI", "CONTRADICT"]
+    assert list(table["predicted_label"]) == ["SUPPORT", "NEI", "NEI", "CONTRADICT"]
     assert not lint(mended, [Claim(id="1", text="")]).errors
     assert [p.id for p in read_submission(mended, system="one")] == ["1"]
     good = pandas.DataFrame(rows[:2], columns=keys)
@@ -533,6 +538,13 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
     pandas.DataFrame(rows, columns=[*keys[:3], "label", *keys[4:]]).to_parquet(path)
     (finding,) = lint(path).findings
     assert finding.message == "no column predicted_label"
+    rows[-1] = ("one", 1, 11, "SUPPORT", 2, 0.9, 0.1)  # again, with another label
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    report = lint(path, [Claim(id="1", text="")], repaired=mended)
+    assert [f.message for f in report.errors] == ["document 11 of one again, with other values"]
+    assert report.left_out == 1
+    report = lint(path, [Claim(id=i, text="") for i in "12"], repaired=mended)
+    assert report.left_out == 0  # claim 9 may be claim 2
 
 
 def test_a_warning_hides_no_wrong_type(tmp_path: Path) -> None:
@@ -580,3 +592,166 @@ def test_command(tmp_path: Path) -> None:
     assert accepted_2024(tmp_path / "team.fixed.json")
     missing = command("flows.lint", "predictions=no.json")
     assert (missing.returncode, "No submission" in missing.stderr) == (1, True)
+
+
+# Claims under other ids, and what a repair may leave out
+
+
+def shifted(n: int, by: int = 0) -> list[Any]:
+    texts = [f"Claim {(i + by) % n}." for i in range(n)]
+    return [record(i, claim=text, qas=[("Who?", text)]) for i, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_claims_under_other_ids_are_seen_and_not_touched(tmp_path: Path, form: str) -> None:
+    claims = [Claim(id=str(n), text=f"Claim {n}") for n in range(6)]
+    content: Any = shifted(6, 1)
+    content[5] |= {"claim_id": 7}  # an extra, beside claim 5, which is missing
+    if form == "csv":
+        rows = [csv_of(f"Who?{INNER}A{OUTER}", r["claim_id"]).replace(",c,", f",{r['claim']},")
+                for r in content]  # fmt: skip
+        content = "".join([rows[0], *(row.partition("\n")[2] for row in rows[1:])])
+    report = checked(tmp_path, content, claims=claims, repaired=tmp_path / "mended")
+    said = next(f for f in report.errors if f.rule == "claim")
+    assert "5 of 5 predictions have another claim" in said.message
+    assert said.remedy == "The ids are shifted: of 5 of them the gold id is 1 more. Renumber them"
+    assert report.repaired is None
+    assert report.unrepaired == "its claims stand under other ids than the gold file's"
+    assert not any(f.fixed for f in report.findings)
+    assert not (tmp_path / "mended").exists()
+    assert "claim" not in {f.rule for f in lint(tmp_path / "pred.json").findings}
+
+
+def test_two_claims_that_changed_places(tmp_path: Path) -> None:
+    claims = [Claim(id=str(n), text=f"Claim {n}") for n in range(6)]
+    content = shifted(6)
+    content[1]["claim"], content[2]["claim"] = content[2]["claim"], content[1]["claim"]
+    content[3]["claim"] = "Something else."
+    report = checked(tmp_path, content, claims=claims)
+    assert [(f.level, f.rule, f.record, f.remedy) for f in report.findings] == [
+        ("error", "claim", "1", "Call it 2"),
+        ("error", "claim", "2", "Call it 1"),
+        ("warning", "claim", "3", "See whether the id is right"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_repair_leaves_out_only_what_is_said_twice(tmp_path: Path, form: str) -> None:
+    def file(*records: tuple[int, str]) -> Any:
+        if form == "json":
+            return [record(id, qas=[("Who?", text)], claim="") for id, text in records]
+        rows = [csv_of(f"Who?{INNER}{text}{OUTER}", id) for id, text in records]
+        return "".join([rows[0], *(row.partition("\n")[2] for row in rows[1:])])
+
+    claims, mended = [Claim(id=str(n), text="") for n in range(2)], tmp_path / "mended"
+    options: Any = {"claims": claims, "repaired": mended}
+    report = checked(tmp_path, file((0, "A"), (1, "B"), (1, "B"), (2, "C")), **options)
+    assert (report.errors, report.left_out) == ([], 2)
+    assert [f.text.split(". ")[-1] for f in report.findings if f.rule == "id"] == ["Deleted."] * 2
+    assert [p.id for p in read_submission(mended)] == ["0", "1"]
+    report = checked(tmp_path, file((0, "A"), (0, "B"), (2, "C")), **options)
+    assert [f.message for f in report.errors] == [
+        "the id stands here again, and says something else",
+        "no claim has this id",
+        "1 claim is missing: 1",
+    ]
+    assert report.errors[1].remedy == "Give it the id of its claim: others have no record"
+    assert [p.evidence[0].answer for p in read_submission(mended)] == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("content", ["[]", "[3, 4]", "{oh", '[{"a": 1}]', "id,evi,label\n"])
+def test_no_empty_file_is_written(tmp_path: Path, content: str) -> None:
+    report = checked(tmp_path, content, repaired=tmp_path / "mended")
+    assert report.errors
+    assert (report.repaired, report.unrepaired is None) == (None, False)
+    assert not (tmp_path / "mended").exists()
+
+
+# Encodings
+
+FRENCH = [record(0, qas=[("Où\u202f?", "À Nîmes.")], claim="Été")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "cp1252", "utf-16-le"])
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_other_encodings_are_mended_where_they_are_clear(
+    tmp_path: Path, encoding: str, form: str
+) -> None:
+    text = json.dumps(FRENCH, ensure_ascii=False).replace("\u202f", "")
+    if form == "csv":
+        text = csv_of(f"Où?{INNER}À Nîmes.{OUTER}").replace(",c,", ",Été,")
+    mended = tmp_path / "mended"
+    report = checked(tmp_path, text.encode(encoding), repaired=mended)
+    said = [f for f in report.findings if f.rule == "encoding"]
+    assert [f.level for f in said][:1] == ["error"]
+    if encoding == "utf-16-le":  # without its mark it is none
+        assert not said[0].fixed
+        return
+    assert (report.errors, said[0].fixed) == ([], True)
+    (prediction,) = read_submission(mended)
+    assert (prediction.claim, prediction.evidence[0].answer) == ("Été", "À Nîmes.")
+    if encoding == "cp1252":
+        assert "look whether the letters are right" in said[0].text
+        with pytest.raises(ClaimflowError, match=r"line [12]: byte 0x.* is no UTF-8. Save"):
+            read_submission(tmp_path / "pred.json")
+    else:
+        assert [p.claim for p in read_submission(tmp_path / "pred.json")] == ["Été"]
+
+
+def test_letters_that_are_not_western_are_not_guessed(tmp_path: Path) -> None:
+    content = json.dumps([record(0, claim="Привет")], ensure_ascii=False).encode("cp1251")
+    (found, lost) = checked(tmp_path, content, repaired=tmp_path / "mended").findings
+    assert (found.level, found.fixed, lost.level) == ("error", False, "warning")
+
+
+# The gold file, and files of no form
+
+
+def test_the_gold_file_is_told(tmp_path: Path) -> None:
+    questions = [{"question": "Who?", "answers": [{"answer": "Her.", "answer_type": "Extractive"}]}]
+    gold = [{"claim": f"Claim {n}.", "label": "Refuted", "questions": questions, "claim_types": []}
+            for n in range(2)]  # fmt: skip
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    claims = read_gold(tmp_path / "gold.json")
+    report = checked(tmp_path, gold, claims=claims)
+    assert [(f.level, f.rule) for f in report.findings] == [("warning", "gold")] * 2
+    assert "claim_types (2 times)" in report.findings[0].message
+    assert "the gold label and the gold evidence" in report.findings[1].message
+    assert not checked(tmp_path, [record(n, claim="") for n in range(2)]).findings
+    cell = csv_of(f"Who?{INNER}Her.{OUTER}").replace(",pred", ",gold")
+    (found,) = checked(tmp_path, cell, "pred.csv", claims=[]).findings[:1]
+    assert (found.rule, found.fixable) == ("schema", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"hello\nworld\n", "the file has no column id, evi, label"),
+        (b"PAR1 and no more", "no whole Parquet file"),
+        (b'{"a": 1}', "this is no prediction"),
+        (b'id,evi,label\n0,"a\n', "cells in the row"),
+    ],
+)
+def test_a_file_of_no_form_has_that_as_its_finding(
+    tmp_path: Path, data: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import hydra
+
+    from flows.cli import CONF
+    from flows.lint import main
+    from flows.resolvers import register
+
+    register()
+    (tmp_path / "pred").write_bytes(data)
+    out, shown = tmp_path / "out.json", tmp_path / "out.sarif"
+    settings = [f"predictions={tmp_path}/pred", f"out={out}", f"sarif={shown}", "fix=true"]
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        config = hydra.compose("lint", settings)
+    with pytest.raises(SystemExit, match="1"):
+        main(config)
+    assert message in json.dumps(json.loads(out.read_text())["findings"])
+    results = json.loads(shown.read_text())["runs"][0]["results"]
+    assert message in json.dumps(results)
+    assert message in capsys.readouterr().out
+    assert {p.name for p in tmp_path.iterdir()} == {"pred", "out.json", "out.sarif"}

@@ -235,8 +235,11 @@ def test_reads_submissions_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("evidence", "reason"),
     [
-        ({"7": {"sentences": ["1"], "label": S}}, "Expected `int`"),
-        ({"7": [{"sentences": [1], "label": S}]}, "Expected `object`, got `array`"),
+        ({"7": {"sentences": ["1"], "label": S}}, "is a text, where a whole number is due"),
+        (
+            {"7": [{"sentences": [1], "label": S}]},
+            "document 7 has a list of rationales, as in",
+        ),
     ],
 )
 def test_a_bad_line_costs_itself_alone(tmp_path: Path, evidence: Any, reason: str) -> None:

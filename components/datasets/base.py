@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from components.cache import Action, Cache, key_of
-from components.errors import ClaimflowError, MissingFileError, nearest
+from components.errors import ClaimflowError, MissingFileError, nearest, plain
 from components.files import ROOT, file_digest
+from components.labels import nearest_label
 from components.pipeline import CaseRef
 from components.records import BadLine, Claim, Document, encode, read_lines, report
 from components.step import code_version
@@ -114,7 +115,7 @@ class Dataset:
     def bad_line(self, path: Path, line: int, error: Exception) -> None:
         """Stop at, or note, a record that reads well and says something impossible."""
         report(
-            BadLine(file=str(path), line=line, reason=str(error)),
+            BadLine(file=str(path), line=line, reason=plain(error)),
             self.on_error,
             self.bad,
         )
@@ -163,7 +164,7 @@ def checked_label(label: str | None, labels: Iterable[str]) -> str | None:
     if label is None or label in labels:
         return label
     raise ClaimflowError(
-        f"unknown label '{label}'.{nearest(label, labels)} Labels: {', '.join(labels)}"
+        f"unknown label '{label}'.{nearest_label(label, labels)} Labels: {', '.join(labels)}"
     )
 
 

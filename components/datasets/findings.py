@@ -25,7 +25,7 @@ def form_of(raw: dict[str, Any]) -> str | None:
 def prediction_from(raw: dict[str, Any]) -> Prediction | None:
     """The prediction in a JSON record of FEVER or SciFact; None for a record of another form.
 
-    Raises ValidationError for a bad one.
+    Raises ValidationError or ClaimflowError for a bad one.
     """
     form = form_of(raw)
     if form is None:

@@ -11,8 +11,9 @@ import msgspec
 from components.datasets import averitec, fever, scifact
 from components.datasets.base import checked_label
 from components.datasets.submission import read_submission
-from components.errors import ClaimflowError
-from components.records import AVERITEC_LABELS, Answer, Claim, Question, read_lines
+from components.errors import ClaimflowError, plain
+from components.files import beginning, check_text
+from components.records import AVERITEC_LABELS, Answer, BadLine, Claim, Question, read_lines
 from components.score.retrieval import read_qrels
 
 
@@ -26,13 +27,13 @@ def read_gold(path: Path) -> list[Claim]:
     """
     if not path.is_file():
         raise ClaimflowError(f"No gold file {path.absolute()}.")
-    with open(path, "rb") as file:
-        start = file.readline(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not start and not path.read_bytes().strip():
+    check_text(path)
+    start = beginning(path)
+    if not start:
         raise ClaimflowError(f"{path} is empty.")
-    if not start or start[:1] in (b"[", b"{"):
+    if start[0] in "[{":
         return _json(path)
-    if b"," in start:
+    if "," in start:
         return _solution(path)
     graded = {
         claim: {doc: grade for doc, grade in grades.items() if grade > 0}
@@ -43,14 +44,23 @@ def read_gold(path: Path) -> list[Claim]:
 
 def _json(path: Path) -> list[Claim]:
     claims: dict[str, Claim] = {}
-    for line, raw in read_lines(path, dict[str, Any]):
+    bad: list[BadLine] = []
+    for line, raw in read_lines(path, dict[str, Any], "skip", bad):
+        _whole(bad)
         try:
             claim = _reader(raw)(raw, len(claims))
             if claims.setdefault(claim.id, claim) is not claim:
                 raise ClaimflowError(f"claim {claim.id} stands here twice")
         except (msgspec.ValidationError, ClaimflowError) as error:
-            raise ClaimflowError(f"{path}, line {line}: {error}") from None
+            raise ClaimflowError(f"{path}, line {line}: {plain(error)}.") from None
+    _whole(bad)
     return list(claims.values())
+
+
+def _whole(bad: list[BadLine]) -> None:
+    """Raise ClaimflowError for a line that can't be read: a gold file is used whole or not."""
+    if bad:
+        raise ClaimflowError(f"{bad[0]}. Mend the line: a gold file is used whole.")
 
 
 def _reader(raw: dict[str, Any]) -> Callable[[dict[str, Any], int], Claim]:
@@ -75,7 +85,10 @@ def _first_evalai(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _solution(path: Path) -> list[Claim]:
     claims: dict[str, Claim] = {}
-    for row in read_submission(path):
+    bad: list[BadLine] = []
+    found = read_submission(path, "skip", bad)
+    _whole(bad)
+    for row in found:
         try:
             label = checked_label(row.label, AVERITEC_LABELS)
             if row.id in claims:

@@ -7,12 +7,14 @@ are what costs points or breaks rules of the task without a word. A file without
 
 from __future__ import annotations
 
+import codecs
 import csv
 import dataclasses
 import io
 import json
 import math
 import re
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -31,12 +33,21 @@ from components.datasets.submission import (
     form_of,
     is_json,
     is_table,
+    read_submission,
     whole_number,
 )
-from components.errors import ClaimflowError, nearest
-from components.files import write_whole
-from components.labels import parse_label
+from components.errors import ClaimflowError, plain
+from components.files import (
+    beginning,
+    digest,
+    encoding_fault,
+    encoding_of,
+    open_text,
+    write_whole,
+)
+from components.labels import nearest_label, parse_label
 from components.records import AVERITEC_LABELS, BadLine, Claim, Record, read_lines
+from components.score import fit
 from components.urls import same_url
 
 FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -44,6 +55,7 @@ FEVER_FIRST = 5  # sentences that count
 SCIFACT_LABELS = ("SUPPORT", "CONTRADICT")
 TABLE = ("model", "claim_id", "doc_id", "predicted_label")  # columns of SciFact-Open's
 SCIFACT_FIRST = 3  # sentences of a document that count
+UNKNOWN = "unknown"
 LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
 
 RULES = {
@@ -51,6 +63,8 @@ RULES = {
     "encoding": "The file is UTF-8 without byte order mark, lone surrogates or NUL characters.",
     "size": f"The file has at most {LARGEST // 2**20} MB; portals refused 270 MB.",
     "scraped-text": "No page texts: nothing scores them, and they make the file large.",
+    "claim": "Claims stand under their own ids.",
+    "gold": "Nothing of the gold file stands in it, and it is not the gold file.",
     "schema": "Records have the keys, cells and types that the evaluator reads.",
     "nan": "No NaN, and no cell that pandas reads as missing (empty, NA, None).",
     "id": "Each claim stands once, in order; ids run from 0 without gap.",
@@ -67,7 +81,11 @@ RULES = {
     "fact-check": "No fact-checking site, and not the claim's own fact-check.",
 }
 WARNINGS = {"scraped-text", "no-evidence", "empty-qa", "long-evidence", "many-qas", "repeated-qa"}
-WARNINGS |= {"repeated-question", "late-evidence", "fact-check"}
+WARNINGS |= {"repeated-question", "late-evidence", "fact-check", "gold"}
+
+# Fields of the data set that no submission has; the form of 2024 has neither label nor questions.
+_GOLD = {"fact_checking_article", "fact_checking_strategies", "claim_types"}
+_GOLD_2024 = _GOLD | {"label", "questions"}
 
 _MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 _MISSING |= {"1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -76,7 +94,8 @@ _BOOLEAN = re.compile(r"(?i)\W*(yes|no|true|false)\W*")
 
 class Finding(Record):
     """One thing that is wrong. line: where the record begins (JSON) or ends (CSV), from 1.
-    record: the claim id. fixable: a repair is clear. fixed: the repaired file does not have it."""
+    record: the claim id. fixable: a repair is clear. fixed: the repaired file does not have it;
+    done: what was done for that."""
 
     rule: str
     level: str  # error, warning
@@ -86,6 +105,7 @@ class Finding(Record):
     record: str | None = None
     fixable: bool = False
     fixed: bool = False
+    done: str = "Mended"
 
     def __str__(self) -> str:
         where = "" if self.record is None else f"claim {_cut(self.record)}: "
@@ -96,7 +116,7 @@ class Finding(Record):
     def text(self) -> str:
         """Message and remedy as sentences."""
         end = "" if self.message.endswith((".", "?")) else "."
-        return f"{self.message}{end} {'Mended' if self.fixed else self.remedy}."
+        return f"{self.message}{end} {self.done if self.fixed else self.remedy}."
 
 
 class Report(Record):
@@ -109,6 +129,7 @@ class Report(Record):
     unchecked: list[str] = []  # rules that lacked the gold claims
     repaired: str | None = None
     left_out: int = 0  # records that the repaired file does not have
+    unrepaired: str | None = None  # why no repaired file was written, where one was asked for
 
     @property
     def errors(self) -> list[Finding]:
@@ -137,14 +158,20 @@ class _Linter:
         fix: bool,
     ) -> None:
         self.path = path
+        self.source = path  # what is read: the file, or its text in UTF-8
         self.fix = fix
         self.claims = None if claims is None else {claim.id: claim for claim in claims}
         self.sites = list(sites)
         self.longest = longest
         self.findings: list[Finding] = []
         self.kept: list[tuple[str, Any]] = []  # (claim id, repaired record)
-        self.ids: set[str] = set()
+        self.ids: dict[str, str] = {}  # with a digest of what the record says
         self.order: list[str] = []
+        self.strangers: list[tuple[Finding, str, Any]] = []  # records of no claim
+        self.texts: list[tuple[str, str, int | None]] = []  # (claim id, claim, line)
+        self.right = 0  # records with the gold label
+        self.gold_fields: dict[str, int] = {}
+        self.misplaced = False  # the claims stand under other ids
         self.scraped = 0
         self.lost = 0  # records that can't be read
         self.numbered = True  # ids run from 0
@@ -152,50 +179,89 @@ class _Linter:
         self.record: str | None = None
 
     def find(
-        self, rule: str, message: str, remedy: str, fixable: bool = False, level: str = ""
-    ) -> None:
-        self.findings.append(
-            Finding(
-                rule=rule,
-                level=level or ("warning" if rule in WARNINGS else "error"),
-                message=message,
-                remedy=remedy,
-                line=self.line,
-                record=self.record,
-                fixable=fixable,
-                fixed=fixable and self.fix,
-            )
+        self,
+        rule: str,
+        message: str,
+        remedy: str,
+        fixable: bool = False,
+        level: str = "",
+        done: str = "Mended",
+    ) -> Finding:
+        finding = Finding(
+            rule=rule,
+            level=level or ("warning" if rule in WARNINGS else "error"),
+            message=message,
+            remedy=remedy,
+            line=self.line,
+            record=self.record,
+            fixable=fixable,
+            fixed=fixable and self.fix,
+            done=done,
         )
+        self.findings.append(finding)
+        return finding
 
     # The file
 
-    def bytes(self) -> None:
-        """Size and encoding, read piece by piece."""
-        import codecs
+    def read(self, scratch: Path) -> tuple[str, Callable[[Path, list[Any]], bytes]]:
+        """Check the file; (its form, what writes records of it)."""
+        as_file: Callable[[Path, list[Any]], bytes] = _as_json
+        try:
+            if is_table(self.path):
+                self.size, as_file = self.path.stat().st_size, _as_table
+                return self.table(), as_file
+            self.decode(scratch)
+            if is_json(self.source):
+                form = self.json()
+            else:
+                as_file = _as_csv
+                form = self.csv()
+        except ClaimflowError as error:  # no form that is known, or it breaks off
+            self.line = self.record = None
+            about = " ".join(str(error).replace(str(self.source), "the file").split())
+            self.find("schema", about.rstrip("."), "Write one of the published forms")
+            self.lost += 1
+            return UNKNOWN, as_file
+        self.pairing()
+        self.gold()
+        return form, as_file
 
-        decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        size, nul, line = 0, False, 1
+    def unrepaired(self, form: str, records: list[Any]) -> str | None:
+        """Why no repaired file can be written, if so."""
+        if self.misplaced:
+            return "its claims stand under other ids than the gold file's"
+        if form == UNKNOWN:
+            return "the file can't be read to its end"
+        return None if records else "there is no record that can be kept"
+
+    def decode(self, scratch: Path) -> None:
+        """Size and encoding; text in another one is read from a copy in `scratch`."""
+        self.size = self.path.stat().st_size
+        utf16, fault = encoding_of(self.path) == "utf-16", encoding_fault(self.path)
         with open(self.path, "rb") as file:
-            while True:
-                data = file.read(2**22)
-                if size == 0 and data.startswith(codecs.BOM_UTF8):
-                    self.line = 1
-                    self.find("encoding", "a byte order mark", "Save as UTF-8 without it", True)
-                try:
-                    decoder.decode(data, final=not data)
-                except UnicodeDecodeError as error:
-                    self.line = line + error.object[: error.start].count(b"\n")
-                    self.find("encoding", "bytes that are no UTF-8", "Save as UTF-8", True)
-                    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-                nul = nul or b"\0" in data
-                size += len(data)
-                line += data.count(b"\n")
-                if not data:
-                    break
+            marked = file.read(3) == codecs.BOM_UTF8
+        self.line = 1
+        if marked:
+            self.find("encoding", "a byte order mark", "Save as UTF-8 without it", True)
+        if utf16:
+            self.find("encoding", "the file is UTF-16", "Save as UTF-8", True)
+        if fault:
+            self.line, what = fault
+            data = self.path.read_bytes()
+            western = not utf16 and "NUL" not in what and _is_western(data)
+            text = data.decode("cp1252" if western else encoding_of(self.path), "replace")
+            if text.count("\0") * 10 > len(text):
+                self.find("encoding", "UTF-16 without its mark", "Save as UTF-8")
+            elif "\0" in text:
+                remedy = "Take them out, and save as UTF-8"
+                self.find("encoding", "NUL characters", remedy, True, done="Deleted")
+            else:
+                what += "; all of it reads as Windows-1252" if western else ""
+                done = "Written as UTF-8: look whether the letters are right"
+                self.find("encoding", what, "Save as UTF-8", western, done=done)
+            self.source = scratch / "text"
+            self.source.write_text(text.replace("\0", ""), encoding="utf-8", newline="")
         self.line = None
-        if nul:
-            self.find("encoding", "NUL characters", "Take them out", True)
-        self.size = size
 
     def sizes(self) -> None:
         """What makes the file large, once all of it is read."""
@@ -208,14 +274,18 @@ class _Linter:
                 f"scraped_text takes {self.scraped / 2**20:.1f} of {self.size / 2**20:.1f} MB",
                 "Leave it out",
                 True,
+                done="Deleted",
             )
         if self.size > LARGEST:
             small = self.size - self.scraped < LARGEST
-            self.find("size", f"{self.size // 2**20} MB", "Leave scraped_text out", small)
+            self.find(
+                "size", f"{self.size // 2**20} MB", "Leave scraped_text out", small, done="Deleted"
+            )
 
     def pairing(self) -> None:
         """Which claims are there, and in what order, once all records are read."""
         self.line = self.record = None
+        self.claim_texts()
         due = list(self.claims) if self.claims is not None else None
         if due is None and not self.numbered:
             due = self.order
@@ -226,11 +296,12 @@ class _Linter:
             else:
                 numbers = list(range(numbers[-1] + 1)) if numbers else []
             due = list(map(str, numbers))
-        if missing := [i for i in due if i not in self.ids]:
+        missing = [i for i in due if i not in self.ids]
+        if missing:
             shown = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
-            self.find(
-                "id", f"{len(missing)} claims are missing: {shown}", "Predict a label for each"
-            )
+            what = "claim is" if len(missing) == 1 else "claims are"
+            self.find("id", f"{len(missing)} {what} missing: {shown}", "Predict a label for each")
+        self.settle_strangers(bool(missing))
         place = {name: n for n, name in enumerate(due)}
         known = [place[i] for i in self.order if i in place]
         if known != sorted(known):
@@ -241,6 +312,48 @@ class _Linter:
                 True,
             )
         self.kept.sort(key=lambda item: place.get(item[0], len(place)))
+
+    def claim_texts(self) -> None:
+        """Whether claims stand under their own ids, by the rule of the scorers (score/fit.py)."""
+        if self.claims is None:
+            return
+        texts = {id: claim.text for id, claim in self.claims.items()}
+        found = fit.apart(((id, text) for id, text, _ in self.texts), texts)
+        if found.message:
+            self.find("claim", found.message, found.remedy)
+            self.misplaced = True
+            return
+        places = {fit.letters(text): id for id, text in texts.items()}
+        lines = {(id, text): line for id, text, line in self.texts}
+        for id, text in found.other:
+            self.line, self.record = lines[id, text], id
+            if (own := places.get(fit.letters(text))) is not None:
+                remedy = f"Call it {own}"
+                self.find("claim", f"this is claim {own}: '{_cut(text)}'", remedy)
+            else:
+                message = f"the claim is '{_cut(text)}', in the gold file '{_cut(texts[id])}'"
+                self.find("claim", message, "See whether the id is right", level="warning")
+        self.line = self.record = None
+
+    def settle_strangers(self, missing: bool) -> None:
+        """Records of no claim are left out if each claim has its own, else kept: they may be those
+        of claims that miss theirs."""
+        for finding, name, record in self.strangers if missing or self.misplaced else ():
+            finding.fixable = finding.fixed = False
+            finding.remedy = "Give it the id of its claim: others have no record"
+            self.kept.append((name, record))
+
+    def gold(self) -> None:
+        """Whether the file is the gold file, or has fields of it."""
+        self.line = self.record = None
+        if self.gold_fields:
+            names = ", ".join(f"{name} ({n} times)" for name, n in self.gold_fields.items())
+            self.find("gold", f"fields of the gold file: {names}", "Leave them out")
+        if self.claims and self.right and self.right == len(self.order):
+            said = read_submission(self.source, "skip")
+            if fit.is_gold(said, list(self.claims.values())):
+                message = "every record has the gold label and the gold evidence, word for word"
+                self.find("gold", message, "Give what the system predicts")
 
     # Parts of a record
 
@@ -256,30 +369,42 @@ class _Linter:
         elif number and type(value) is not int:
             mended = meant is not None and self.record == str(meant)
             self.find("id", f"id {shown} is no number", "Write a number", mended, "warning")
-        if self.record in self.ids:
-            self.find("id", "the id stands here again", "Keep one; the first counts", True)
-        elif self.claims is not None and self.record not in self.claims:
-            self.find("id", "no claim has this id", "Take the record out", True)
-        elif self.claims is None and (meant is None or meant < 0):
+        if self.claims is None and (meant is None or meant < 0) and self.record not in self.ids:
             self.find("id", f"id {shown} is no number from 0", "Use the ids of the claims")
         return self.record if meant is None or self.record != str(meant) else meant
 
-    def keep(self, record: Any) -> None:
-        """Take the record into the repaired file, unless its id is again or nobody's."""
+    def keep(self, record: Any, claim: Any) -> None:
+        """Take the record into the repaired file, unless it stands there already. What only it
+        says is never left out, but for claims that nobody asks for (`settle_strangers`)."""
         name = self.record or ""
-        known = self.claims is None or name in self.claims
-        if self.fix and known and name not in self.ids:
-            self.kept.append((name, record))
-        self.ids.add(name)
+        said = digest(json.dumps(_said(record), sort_keys=True).encode("utf-8", "replace"))
+        again = name in self.ids
+        same = self.ids.setdefault(name, said) == said
         self.order.append(name)
+        if isinstance(claim, str):
+            self.texts.append((name, claim, self.line))
+        if again:
+            message = f"the id stands here again{'' if same else ', and says something else'}"
+            self.find("id", message, "Keep one; the first counts", same, done="Deleted")
+            if same:
+                return
+        elif self.claims is not None and name not in self.claims:
+            stranger = self.find(
+                "id", "no claim has this id", "Take the record out", True, done="Deleted"
+            )
+            self.strangers.append((stranger, name, record if self.fix else None))
+            return
+        if self.fix:
+            self.kept.append((name, record))
 
     def label(self, value: Any, labels: tuple[str, ...] = AVERITEC_LABELS) -> Any:
         """The label, mended where it is clear which is meant."""
         if value in labels:
+            claim = (self.claims or {}).get(self.record or "")
+            self.right += claim is not None and claim.label == value
             return value
         text = value if isinstance(value, str) else ""
-        meant = parse_label(text, labels)
-        hint = f" Did you mean '{meant}'?" if meant else nearest(text, labels)
+        meant, hint = parse_label(text, labels), nearest_label(text, labels)
         self.find(
             "label",
             f"label {_cut(repr(value))} is none of the task's.{hint}",
@@ -294,7 +419,7 @@ class _Linter:
             self.find("nan", f"{what} is NaN", "Write a text", True)
             return ""
         if not isinstance(value, str):
-            kind = "missing" if value is None else f"no text but {type(value).__name__}"
+            kind = "missing" if value is None else f"{_kind(value)}, no text"
             self.find("schema", f"{what} is {kind}", "Write a text, an empty one for none", True)
             return "" if value is None else str(value)
         if "\ufffd" in value:
@@ -327,10 +452,16 @@ class _Linter:
             if not answer or (qa.question is not None and not question):
                 what = "question" if answer else "answer" if question else "QA"
                 qa.drop = what == "QA"
-                self.find("empty-qa", f"an empty {what}", "Fill it or take it out", qa.drop)
+                self.find(
+                    "empty-qa",
+                    f"an empty {what}",
+                    "Fill it or take it out",
+                    qa.drop,
+                    done="Deleted",
+                )
             elif (question, answer) in seen:
                 shown = _cut(qa.question or qa.answer)
-                self.find("repeated-qa", f"QA again: '{shown}'", "Drop it", True)
+                self.find("repeated-qa", f"QA again: '{shown}'", "Drop it", True, done="Deleted")
                 qa.drop = True
             elif question and question in questions:
                 self.find(
@@ -357,7 +488,8 @@ class _Linter:
             self.url(url, claim)
         left = [qa for qa in qas if not qa.drop]
         if len(qas) > FIRST:
-            self.find("many-qas", f"{len(qas)} QAs", f"Keep the best {FIRST}", True)
+            done = f"Deleted behind the first {FIRST}"
+            self.find("many-qas", f"{len(qas)} QAs", f"Keep the best {FIRST}", True, done=done)
         for qa in left[FIRST:]:
             qa.drop = True
         return left[:FIRST]
@@ -382,15 +514,17 @@ class _Linter:
         bad: list[BadLine] = []
         forms: dict[str, int] = {}
         position = 0
-        for line, raw in read_lines(self.path, Any, "skip", bad):
+        unread = 0
+        for line, raw in read_lines(self.source, Any, "skip", bad):
             self.line, self.record = line, None
-            position += 1
+            position += 1 + len(bad) - unread
+            unread = len(bad)
             try:
                 if not isinstance(raw, dict):
                     raise ClaimflowError("the record is no JSON object")
                 form = _form(raw)
             except ClaimflowError as error:
-                self.find("schema", str(error), "Write the form of 2024")
+                self.find("schema", str(error), "Write one of the published forms")
                 self.lost += 1
                 continue
             forms[form] = forms.get(form, 0) + 1
@@ -400,18 +534,23 @@ class _Linter:
                 msgspec.convert(raw, FORMS.get(form, Any))
             except msgspec.ValidationError as error:
                 if all(f.fixable or f.level == "warning" for f in self.findings[known:]):
-                    self.find("schema", str(error), "Write what the form has there")
-            self.keep(raw)
+                    self.find("schema", plain(error), "Write what the form has there")
+            self.keep(raw, raw.get("claim"))
         for problem in bad:
             self.line, self.record = problem.line, None
-            self.find("json", problem.reason, "Write the file anew")
+            self.find("json", problem.reason, "Write it anew")
             self.lost += 1
         if len(forms) > 1:
             self.line = self.record = None
             self.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
         return " and ".join(forms) or "JSON"
 
+    def count_gold(self, raw: dict[str, Any], fields: set[str]) -> None:
+        for name in sorted(fields & raw.keys()):
+            self.gold_fields[name] = self.gold_fields.get(name, 0) + 1
+
     def task(self, raw: dict[str, Any], position: int) -> None:
+        self.count_gold(raw, _GOLD_2024)
         given = "claim_id" in raw
         raw["claim_id"] = self.name(raw.get("claim_id", position), True)
         if not given:
@@ -429,8 +568,12 @@ class _Linter:
             items = []
         qas = []
         for item in items:
+            if isinstance(item, str):
+                self.find("schema", "evidence that is a text alone", "Write it as answer", True)
+                item = {"question": "", "answer": item, "url": ""}
             if not isinstance(item, dict):
-                self.find("schema", "evidence that is no question and answer", "Drop it", True)
+                message = "evidence that is no question and answer"
+                self.find("schema", message, "Drop it", True, done="Deleted")
                 continue
             self.scraped += len(str(item.pop("scraped_text", "")).encode("utf-8", "replace"))
             for key in ("question", "answer"):
@@ -454,6 +597,7 @@ class _Linter:
         return [qa.answer for qa in self.qas(qas)]
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
+        self.count_gold(raw, _GOLD)
         key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
         name = self.name(raw[key] if key else position, False)
         if key:
@@ -534,15 +678,26 @@ class _Linter:
         for item in items:
             if not _is_sentence(item):
                 self.find(
-                    "schema", f"{item!r} is no [page, line]", "Write a text and a number", True
+                    "schema",
+                    f"{_cut(json.dumps(item))} is no [page, line]",
+                    "Write a text and a number",
+                    True,
+                    done="Deleted",
                 )
             elif item in kept:
-                self.find("repeated-qa", f"{item} again, which counts again", "Drop it", True)
+                self.find(
+                    "repeated-qa",
+                    f"{item} again, which counts again",
+                    "Drop it",
+                    True,
+                    done="Deleted",
+                )
             else:
                 kept.append(item)
         if len(items) > FEVER_FIRST:
             message = f"{len(items)} sentences, of which {FEVER_FIRST} count"
-            self.find("many-qas", message, f"Keep the best {FEVER_FIRST}", True)
+            done = f"Deleted behind the first {FEVER_FIRST}"
+            self.find("many-qas", message, f"Keep the best {FEVER_FIRST}", True, done=done)
         if not kept and label != "NOT ENOUGH INFO":
             self.find("no-evidence", "no evidence", "Give a sentence")
         raw["predicted_evidence"] = kept[:FEVER_FIRST]
@@ -558,7 +713,13 @@ class _Linter:
             item = item if isinstance(item, dict) else {}
             sentences = item.get("sentences")
             if parse_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
-                self.find("schema", f"document {doc} without verdict", "Leave it out", True)
+                self.find(
+                    "schema",
+                    f"document {doc} without verdict",
+                    "Leave it out",
+                    True,
+                    done="Deleted",
+                )
                 continue
             if not doc.isdecimal():
                 self.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
@@ -580,13 +741,15 @@ class _Linter:
         try:
             rows = parquet.read_table(self.path).to_pylist()
         except (ArrowInvalid, OSError) as error:
-            raise ClaimflowError(f"{self.path} is no whole Parquet file: {error}") from None
+            raise ClaimflowError(
+                f"{self.path} is no whole Parquet file: {error}. Write it anew."
+            ) from None
         columns = set(rows[0]) if rows else set()
         if missing := [name for name in TABLE if name not in columns]:
             self.find("schema", f"no column {', '.join(missing)}", f"Write {', '.join(TABLE)}")
             self.lost = len(rows)
             return "SciFact-Open"
-        seen: set[tuple[str, ...]] = set()
+        seen: dict[tuple[str, ...], dict[str, Any]] = {}
         for self.line, row in enumerate(rows, 1):
             for name in ("claim_id", "doc_id"):
                 if (meant := whole_number(row[name])) is not None:
@@ -600,9 +763,10 @@ class _Linter:
             if absent := [name for name in TABLE[:3] if row[name] is None]:
                 self.find("schema", f"no {', '.join(absent)}", "Fill it in, or drop the row")
             elif not known:
-                self.find("id", "no claim has this id", "Take the row out", True)
-            elif pair in seen:
-                self.find("id", f"document {pair[2]} of {pair[0]} again", "Keep one", True)
+                found = self.find(
+                    "id", "no claim has this id", "Take the row out", True, done="Deleted"
+                )
+                self.strangers.append((found, self.record, row))
             if row["predicted_label"] not in NEI:
                 row["predicted_label"] = self.label(row["predicted_label"], (*LABELS, "NEI"))
             for name in ("rank", "p_support", "p_contradict"):
@@ -610,39 +774,49 @@ class _Linter:
                 if name in row and not (isinstance(value, (int, float)) and math.isfinite(value)):
                     remedy = "Without it the document stands in no ranking"
                     self.find("nan", f"{name} of {pair[2]} is {value}", remedy, level="warning")
-            if known and pair not in seen:
-                self.kept.append((self.record, row))
-            seen.add(pair)
+            if absent or not known:
+                continue
+            if pair in seen:
+                same = row == seen[pair]
+                message = f"document {pair[2]} of {pair[0]} again"
+                message += "" if same else ", with other values"
+                self.find("id", message, "Keep one", same, done="Deleted")
+                if same:
+                    continue
+            seen[pair] = dict(row)
+            self.kept.append((self.record, row))
+        self.settle_strangers(bool(set(self.claims or ()) - set(self.order)))
         return "SciFact-Open"
 
     # CSV
 
     def csv(self) -> str:
-        with open(self.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+        with open_text(self.source) as lines:
             header = next(csv.reader(lines), [])
         if header != HEADER:
             self.line = 1
             self.find("schema", f"header {','.join(header)}", f"Write {','.join(HEADER)}", True)
-        for line, row in csv_rows(self.path):
+        for line, row in csv_rows(self.source):
             self.line, self.record = line, None
             if None in row or None in row.values():  # type: ignore[comparison-overlap]
                 self.find("schema", f"not {len(HEADER)} cells in the row", "Quote the cells")
-                self.ids.add(str(row["id"]).strip())
+                self.ids.setdefault(str(row["id"]).strip(), "")
                 self.lost += 1
                 continue
             self.name(row["id"], False)
-            claim = row.get("claim", "")
+            claim = given = row.get("claim", "")
             if claim.strip() in _MISSING:
                 gold = (self.claims or {}).get(self.record or "")
                 self.find("nan", "the claim is read as missing", "Write the claim", True)
                 claim = gold.text if gold else f"Claim {self.record}"
             label = self.label(row["label"])
             split = row.get("split", "pred")
-            if split not in ("pred", "gold"):
-                self.find("schema", f"split '{split}'", "Write pred", True)
+            if split != "pred":
+                what = ", which marks the gold file" if split == "gold" else ""
+                self.find("schema", f"split '{split}'{what}", "Write pred", True)
                 split = "pred"
             cell = self.cell(row["evi"].replace("\r\n", "\n"))
-            self.keep([self.record, " ".join(claim.split()), cell, label, split])
+            self.keep([self.record, " ".join(claim.split()), cell, label, split], given)
         return "2025"
 
     def cell(self, cell: str) -> str:
@@ -708,39 +882,38 @@ def lint(
     fact-checks. sites: fact-checking sites, as `Guard` takes them. longest: characters of an
     answer. repaired: where to write the file with all that can be mended mended.
 
-    Raises ClaimflowError when there is no file, or it has no columns or records to check.
+    A file of no form that is known has that as its finding. Raises ClaimflowError when there is
+    no file.
     """
+    if not path.is_file():
+        raise ClaimflowError(f"No submission {path.absolute()}.")
     linter = _Linter(path, claims, sites, longest, repaired is not None)
-    as_file: Callable[[Path, list[Any]], bytes]
-    if is_table(path):
-        linter.size = path.stat().st_size
-        form, as_file = linter.table(), _as_table
-    else:
-        json_file = is_json(path)
-        linter.bytes()
-        form = linter.json() if json_file else linter.csv()
-        linter.pairing()
-        as_file = _as_json if json_file else _as_csv
-    linter.sizes()
-    records = [record for _, record in linter.kept]
-    if repaired is not None:
-        write_whole(repaired, as_file(path, records))
+    with tempfile.TemporaryDirectory() as scratch:
+        form, as_file = linter.read(Path(scratch))
+        linter.sizes()
+        records = [record for _, record in linter.kept]
+        reason = linter.unrepaired(form, records) if repaired is not None else None
+        if repaired is not None and reason is None:
+            write_whole(repaired, as_file(linter.source, records))
+    if repaired is None or reason:
+        repaired = None
+        for finding in linter.findings:
+            finding.fixed = False
     return Report(
         file=str(path),
         form=form,
         records=len(linter.order),
         findings=linter.findings,
-        unchecked=[] if claims is not None else ["late-evidence", "id (which claims are due)"],
+        unchecked=[] if claims is not None else ["late-evidence", "claim", "id (which are due)"],
         repaired=None if repaired is None else str(repaired),
         left_out=0 if repaired is None else len(linter.order) + linter.lost - len(records),
+        unrepaired=reason,
     )
 
 
 def _as_json(path: Path, records: list[Any]) -> bytes:
     """A list or lines, as the file was."""
-    with open(path, "rb") as file:
-        as_list = file.read(256).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-    if as_list:
+    if beginning(path).startswith("["):
         return json.dumps(records, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     return "".join(lines).encode("utf-8", "replace")
@@ -798,3 +971,23 @@ def _plain(text: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is, in words."""
+    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
+    return kinds.get(type(value), "an object")
+
+
+def _said(record: Any) -> Any:
+    """A record without its id."""
+    if isinstance(record, list):  # a row of a CSV
+        return record[1:]
+    return {key: value for key, value in record.items() if key not in ("id", "claim_id")}
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether bytes that are no UTF-8 read well as Windows-1252: letters beyond ASCII stand among
+    others, and none is in UTF-8."""
+    other = rb"[\x80-\xff]{4}|[\xc2-\xf4][\x80-\xbf]|[\x81\x8d\x8f\x90\x9d]"
+    return re.search(other, data) is None

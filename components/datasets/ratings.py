@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
+from components.files import beginning, check_text, open_text
 
 MISSING = ("", "n/a", "na", "nan", "-", "–")  # cells that are no rating, whatever their case
 
@@ -55,9 +55,11 @@ def read_scores(path: Path) -> dict[str, dict[str, float]]:
     writes with out=; what is no number is left out."""
     if not path.is_file():
         raise ClaimflowError(f"No file of scores {path.absolute()}.")
-    if path.read_bytes()[:64].lstrip()[:1] in (b"[", b"{"):
+    check_text(path)
+    if beginning(path)[:1] in ("[", "{"):
         try:
-            runs = json.loads(path.read_text(encoding="utf-8"))
+            with open_text(path) as file:
+                runs = json.load(file)
             rows = [row for run in runs for row in run["per_claim"]]
         except (ValueError, KeyError, TypeError) as error:
             raise ClaimflowError(
@@ -78,15 +80,28 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     """(line, row) of a CSV whose header has the needed columns."""
     if not path.is_file():
         raise ClaimflowError(f"No file {path.absolute()}.")
-    reader = csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig", "replace")))
-    for name in needed:
-        if name not in (reader.fieldnames or []):
-            raise ClaimflowError(f"{path} has no column {name}: it needs {', '.join(needed)}.")
+    check_text(path)
     rows = []
-    for row in reader:
-        if None in row or None in row.values():
-            raise ClaimflowError(f"{path}, line {reader.line_num}: not as many cells as columns.")
-        rows.append((reader.line_num, row))
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        with open_text(path) as lines:
+            reader = csv.DictReader(lines)
+            for name in needed:
+                if name not in (reader.fieldnames or []):
+                    raise ClaimflowError(
+                        f"{path} has no column {name}: it needs {', '.join(needed)}."
+                    )
+            for row in reader:
+                if None in row or None in row.values():
+                    raise ClaimflowError(
+                        f"{path}, line {reader.line_num}: not as many cells as columns. Quote "
+                        "cells that hold commas."
+                    )
+                rows.append((reader.line_num, row))
+    except csv.Error as error:
+        raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
+    finally:
+        csv.field_size_limit(limit)
     if not rows:
         raise ClaimflowError(f"{path} has no rows.")
     return rows

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from components.datasets.base import Dataset, checked_label
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, plain
 from components.files import write_whole
 from components.records import (
     BadLine,
@@ -193,8 +193,14 @@ def write_predictions(path: Path, predictions: list[Prediction]) -> None:
 def prediction_from(raw: dict[str, Any]) -> Prediction:
     """The prediction in one official record; NEI is no label, others are kept, whatever they are.
 
-    Raises ValidationError for a bad one.
+    Raises ValidationError or ClaimflowError for a bad one.
     """
+    for doc, said in raw["evidence"].items() if isinstance(raw.get("evidence"), dict) else ():
+        if isinstance(said, list):
+            raise ClaimflowError(
+                f"document {doc} has a list of rationales, as in a gold file; in a prediction it "
+                'has one {"label": …, "sentences": […]}'
+            )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
         id=str(record.id),
@@ -222,7 +228,7 @@ def read_systems(
     try:
         rows = parquet.read_table(path).to_pylist()
     except (ArrowInvalid, OSError) as error:
-        raise ClaimflowError(f"{path} is no whole Parquet file: {error}") from None
+        raise ClaimflowError(f"{path} is no whole Parquet file: {error}. Write it anew.") from None
     systems: dict[str, dict[str, Prediction]] = {}
     seen: set[tuple[str, str, str]] = set()
     for number, raw in enumerate(rows, 1):
@@ -241,7 +247,7 @@ def read_systems(
                 probabilities=_probabilities(row),
             )
         except (msgspec.ValidationError, ClaimflowError) as error:
-            report(BadLine(file=str(path), line=number, reason=str(error)), on_error, bad)
+            report(BadLine(file=str(path), line=number, reason=plain(error)), on_error, bad)
             continue
         seen.add((row.model, claim, doc))
         predictions = systems.setdefault(row.model, {})

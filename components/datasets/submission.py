@@ -19,8 +19,8 @@ import msgspec
 
 from components.datasets import findings
 from components.datasets.base import checked_label
-from components.errors import ClaimflowError
-from components.files import write_whole
+from components.errors import ClaimflowError, plain
+from components.files import beginning, check_text, open_text, write_whole
 from components.records import (
     AVERITEC_LABELS,
     Answer,
@@ -195,7 +195,7 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
             yield line, _from_record(raw, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             where = f"record {position + 1}: " if line != position + 1 else ""
-            reason = f"{where}{error}"
+            reason = f"{where}{plain(error)}"
             report(BadLine(file=str(path), line=line, reason=reason), on_error, bad)
         position += 1
         unread = len(bad)
@@ -273,9 +273,13 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """
     limit = csv.field_size_limit(2**31 - 1)
     try:
-        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
-            reader = csv.DictReader(line.replace("\0", "") for line in lines)
+        with open_text(path) as lines:
+            reader = csv.DictReader(lines)
             missing = [x for x in ("id", "evi", "label") if x not in (reader.fieldnames or [])]
+            if len(set(reader.fieldnames or [])) < len(reader.fieldnames or []):
+                raise ClaimflowError(
+                    f"{path} has a column twice: its header must be {','.join(HEADER)}."
+                )
             if missing:
                 raise ClaimflowError(
                     f"{path} has no column {', '.join(missing)}: its header must be "
@@ -326,11 +330,14 @@ def read_submission(
 
     system: whose predictions, where the table of SciFact-Open has several systems.
     on_error: "stop" raises ClaimflowError at the first bad record (missing field, broken cell);
-    "skip" appends it to `bad` and goes on.
+    "skip" appends it to `bad` and goes on. A file in another encoding than UTF-8 or UTF-16 stops in
+    any case.
     """
     problems: list[BadLine] = [] if bad is None else bad
     if is_table(path):
         return findings.read_table(path, system, on_error, problems)
+    if path.is_file():
+        check_text(path)
     read = _read_json if is_json(path) else _read_csv
     return [prediction for _, prediction in read(path, on_error, problems)]
 
@@ -347,13 +354,10 @@ def is_json(path: Path) -> bool:
     """Whether a submission is JSON, else it is CSV. Raises ClaimflowError when there is nothing."""
     if not path.is_file():
         raise ClaimflowError(f"No submission {path.absolute()}.")
-    with open(path, "rb") as file:
-        start = file.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ClaimflowError(f"{path} is UTF-16: save it as UTF-8.")
+    start = beginning(path)
     if not start:
         raise ClaimflowError(f"{path} is empty.")
-    return start[:1] in (b"[", b"{")
+    return start[0] in "[{"
 
 
 def _prediction(

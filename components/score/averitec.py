@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from components.datasets.submission import FIRST, NO_ANSWER
-from components.errors import ClaimflowError, nearest
-from components.labels import parse_label
+from components.errors import ClaimflowError
+from components.labels import nearest_label
 from components.records import AVERITEC_LABELS, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
@@ -335,7 +335,9 @@ def _claims(
         found = dict.fromkeys((c.id for c in claims), predictions[0]) | found
     for what, names in {
         "Predictions counted as wrong, with a label that AVeriTeC does not have": (
-            f"{p.id} '{p.label}'{_hint(p.label)}" for p in used if p.label not in AVERITEC_LABELS
+            f"{p.id} '{p.label}'{nearest_label(p.label, AVERITEC_LABELS)}"
+            for p in used
+            if p.label not in AVERITEC_LABELS
         ),
         "Claims that score 0, without gold questions": (
             claim.id for claim in claims if not gold_strings(claim)
@@ -357,11 +359,6 @@ def _claims(
     }.items():
         note(notes, what, names)
     return claims, found
-
-
-def _hint(label: str) -> str:
-    meant = parse_label(label, AVERITEC_LABELS)
-    return f" (nearest: '{meant}')" if meant else nearest(label, AVERITEC_LABELS)
 
 
 def _repeats(prediction: Prediction, first: int | None) -> bool:

@@ -85,21 +85,25 @@ class Scorer:
         rankings: Rankings | None = None,
     ) -> Scores:
         """`score` with a cache at hand, which scorers that ask or train a model need."""
-        from components.score.fit import check_form, check_texts
+        from components.score.fit import check_form, check_ids, check_texts, remarks
 
-        name = type(self).__name__
         for kind, given in (("predictions", predictions), ("rankings", rankings)):
             if kind in self.reads and given is None:
                 raise ClaimflowError(
-                    f"The scorer {name} needs {kind}, and got none: give {kind}=FILE, or score a "
+                    f"This scorer needs {kind}, and got none: give {kind}=FILE, or score a "
                     f"pipeline that makes {kind}."
                 )
-        notes = []
+        before: list[str] = []
+        after: list[str] = []
         if predictions is not None and "predictions" in self.reads:
-            check_form(predictions, name, self.form)
-            notes = check_texts(predictions, gold)
+            check_form(predictions, self.form)
+            before = check_texts(predictions, gold)
+            check_ids((p.id for p in predictions), gold, "predictions")
+            after = remarks(predictions, gold, self.form)
+        if rankings is not None and "rankings" in self.reads:
+            check_ids(rankings, gold, "rankings")
         scores = self.measure(gold, predictions or [], rankings or {}, ctx)
-        return msgspec.structs.replace(scores, notes=[*notes, *scores.notes])
+        return msgspec.structs.replace(scores, notes=[*before, *scores.notes, *after])
 
     def measure(
         self,
@@ -152,6 +156,6 @@ def merged(scores: Scores, more: Scores) -> Scores:
 
 def listed(ids: Iterable[str], most: int = 20) -> str:
     """Ids for a note: `3, 7, 12`, cut after `most` with the number of those left out."""
-    names = list(ids)
+    names = [id if len(id) <= 80 else f"{id[:80]}…" for id in ids]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

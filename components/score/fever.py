@@ -8,7 +8,8 @@ import math
 from typing import Any, ClassVar
 
 from components.datasets.fever import LABELS, page_id, sentences_of
-from components.errors import ClaimflowError, nearest
+from components.errors import ClaimflowError
+from components.labels import nearest_label
 from components.records import Claim, Prediction
 from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.pairing import confusion, note, paired
@@ -82,7 +83,7 @@ def fever(
         notes,
         "Predictions counted as wrong, with a label that FEVER does not have",
         (
-            f"{row['id']} '{row['predicted']}'{nearest(row['predicted'], LABELS)}"
+            f"{row['id']} '{row['predicted']}'{nearest_label(row['predicted'], LABELS)}"
             for row in rows
             if row["predicted"] is not None and row["predicted"] not in LABELS
         ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
 
 from components.datasets import fever
 from components.datasets.base import normalised
@@ -14,6 +15,11 @@ from components.score.base import listed
 MOST = 0.8  # share of claims with another text from which on predictions are refused
 FEWEST = 5  # texts that tell; of fewer, another one is only noted
 SHOWN = 60  # characters of a text in a message
+SCORERS = {
+    "AVeriTeC": "scorer=averitec_2024",
+    "FEVER": "scorer=fever",
+    "SciFact": "scorer=scifact or scifact_open",
+}
 
 
 def form_of(prediction: Prediction) -> str | None:
@@ -27,62 +33,143 @@ def form_of(prediction: Prediction) -> str | None:
     return None
 
 
-def check_form(predictions: Sequence[Prediction], scorer: str, form: str) -> None:
+def check_form(predictions: Sequence[Prediction], form: str) -> None:
     """Raise ClaimflowError when predictions are of other forms than the one that a scorer reads."""
     found = collections.Counter(filter(None, map(form_of, predictions)))
     if found and form not in found:
         other, count = found.most_common(1)[0]
         raise ClaimflowError(
-            f"The scorer {scorer} reads predictions of {form}, and these are of {other} "
-            f"({count} of {len(predictions)}): choose the scorer of {other}, or another file."
+            f"This scorer reads predictions of {form}, and these are of {other} "
+            f"({count} of {len(predictions)}): choose {SCORERS[other]}, or another file."
         )
+
+
+def check_ids(ids: Iterable[str], gold: Sequence[Claim], what: str) -> None:
+    """Raise ClaimflowError when none of the ids of predictions or rankings is that of a claim."""
+    given, known = list(dict.fromkeys(ids)), [claim.id for claim in gold]
+    if given and known and not set(known) & set(given):
+        raise ClaimflowError(
+            f"None of the {len(given)} {what} has the id of a gold claim: theirs are "
+            f"{listed(given, 3)}, those of the gold claims {listed(known, 3)}. Give the gold file "
+            "that they were made for, or its ids to them."
+        )
+
+
+@dataclasses.dataclass
+class Apart:
+    """Predictions with another claim than the gold file has under their id.
+
+    known: how many texts are known on both sides. other: the (id, text) that differ. message,
+    remedy: where so many differ that ids or files must be wrong.
+    """
+
+    known: int
+    other: list[tuple[str, str]]
+    message: str = ""
+    remedy: str = ""
+
+
+def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
+    """How the claims of predictions, as (id, text), differ from the gold ones, {id: text}.
+
+    Case, white space and punctuation don't count; texts that are empty are not known.
+    """
+    known = [(id, text) for id, text in given if letters(text) and letters(claims.get(id, ""))]
+    other = [(id, text) for id, text in known if letters(text) != letters(claims[id])]
+    found = Apart(len(known), other)
+    if len(known) >= FEWEST and len(other) > MOST * len(known):
+        id, text = other[0]
+        found.message = (
+            f"{len(other)} of {len(known)} predictions have another claim than the gold file has "
+            f"under the same id, first id {id}: '{_short(text)}' in the predictions, "
+            f"'{_short(claims[id])}' in the gold file"
+        )
+        found.remedy = _remedy(other, claims)
+    return found
 
 
 def check_texts(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> list[str]:
     """A note on predictions that give another text for a claim than the gold file has under the
     same id; none where texts are alike or are not known on both sides.
 
-    Case, white space and punctuation don't count. Raises ClaimflowError when nearly all of
-    them differ.
+    Raises ClaimflowError when nearly all of them differ.
     """
-    claims = {claim.id: claim.text for claim in gold}
-    known = [p for p in predictions if _plain(p.claim) and _plain(claims.get(p.id, ""))]
-    other = [p for p in known if _plain(p.claim) != _plain(claims[p.id])]
-    if not other:
+    found = apart(((p.id, p.claim) for p in predictions), {c.id: c.text for c in gold})
+    if found.message:
+        raise ClaimflowError(f"{found.message}. {found.remedy}.")
+    if not found.other:
         return []
-    if len(known) < FEWEST or len(other) <= MOST * len(known):
-        return [
-            "Predictions whose claim has another text than the gold claim of the same id "
-            f"({len(other)} of {len(known)}): {listed(p.id for p in other)}."
-        ]
-    first = other[0]
-    raise ClaimflowError(
-        f"{len(other)} of {len(known)} predictions have another claim than the gold file has under "
-        f"the same id, first id {first.id}: '{_short(first.claim)}' in the predictions, "
-        f"'{_short(claims[first.id])}' in the gold file.{_remedy(other, claims)}"
+    return [
+        "Predictions whose claim has another text than the gold claim of the same id "
+        f"({len(found.other)} of {found.known}): {listed(id for id, _ in found.other)}."
+    ]
+
+
+def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
+    """Notes on evidence that is not there, and on predictions that are the gold file itself."""
+    if not predictions:
+        return []
+    notes: list[str] = []
+    place = {claim.id: n for n, claim in enumerate(gold)}
+    predictions = sorted(predictions, key=lambda p: place.get(p.id, len(place)))
+    if form == "SciFact" and not any(f.label for p in predictions for f in p.findings):
+        notes.append("No prediction labels a document: all are without evidence (NEI).")
+    if form == "FEVER":
+        labels = [label for label in fever.LABELS if label != "NOT ENOUGH INFO"]
+        found = [p for p in predictions if p.label in labels and not fever.sentences_of(p)]
+        _count(notes, f"Predictions of {' or '.join(labels)} without evidence", found, predictions)
+    if form == "AVeriTeC":
+        found = [p for p in predictions if not any(e.question or e.answer for e in p.evidence)]
+        _count(notes, "Predictions without evidence, which scores 0", found, predictions)
+        if is_gold(predictions, gold):
+            notes.append(
+                f"All {len(predictions)} predictions have the gold label and the gold evidence "
+                "word for word: this is the gold file, or made from it."
+            )
+    return notes
+
+
+def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
+    """Whether all predictions (AVeriTeC) have the label and the evidence of the gold claims."""
+    from components.score.averitec import gold_strings, predicted_strings
+
+    claims = {claim.id: claim for claim in gold if claim.label and claim.questions}
+    return bool(predictions) and all(
+        p.id in claims
+        and p.label == claims[p.id].label
+        and predicted_strings(p) == gold_strings(claims[p.id])
+        for p in predictions
     )
 
 
-def _remedy(other: Sequence[Prediction], claims: dict[str, str]) -> str:
+def _count(
+    notes: list[str], what: str, found: Sequence[Prediction], all: Sequence[Prediction]
+) -> None:
+    if found:
+        notes.append(f"{what} ({len(found)} of {len(all)}): {listed(p.id for p in found)}.")
+
+
+def _remedy(other: Sequence[tuple[str, str]], claims: dict[str, str]) -> str:
     """What to do: renumber where ids are shifted, else give the right gold file."""
-    place = {_plain(text): id for id, text in claims.items()}
-    apart: collections.Counter[int] = collections.Counter()
+    place = {letters(text): id for id, text in claims.items()}
+    shifts: collections.Counter[int] = collections.Counter()
     found = 0
-    for prediction in other:
-        id = place.get(_plain(prediction.claim))
+    for given, text in other:
+        id = place.get(letters(text))
         found += id is not None
-        if id is not None and id.isdecimal() and prediction.id.isdecimal():
-            apart[int(id) - int(prediction.id)] += 1
-    shift, count = apart.most_common(1)[0] if apart else (0, 0)
+        if id is not None and id.isdecimal() and given.isdecimal():
+            shifts[int(id) - int(given)] += 1
+    shift, count = shifts.most_common(1)[0] if shifts else (0, 0)
     if count > MOST * len(other):
         more = f"{abs(shift)} {'more' if shift > 0 else 'less'}"
-        return f" The ids are shifted: of {count} of them the gold id is {more}. Renumber them."
+        return f"The ids are shifted: of {count} of them the gold id is {more}. Renumber them"
     if found > MOST * len(other):
-        return " The claims are there under other ids: give each prediction the id of its claim."
-    return " Give the gold file that these predictions were made for."
+        return "The claims are there under other ids: give each prediction the id of its claim"
+    return "Give the gold file that these predictions were made for"
 
 
-def _plain(text: str) -> str:
+def letters(text: str) -> str:
+    """The letters and figures of a text, by which claims are compared."""
     return "".join(c for c in normalised(text) if c.isalnum())
 
 

@@ -6,8 +6,7 @@ import collections
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from components.errors import nearest
-from components.labels import parse_label
+from components.labels import nearest_label
 from components.records import Claim, Prediction
 from components.score.base import listed
 
@@ -63,8 +62,7 @@ def note_labels(notes: list[str], predictions: Iterable[Prediction], labels: Seq
         notes,
         "Documents counted as wrong, with a label that the task does not have",
         (
-            f"claim {p.id}, {f.doc} '{f.label}'"
-            + nearest(parse_label(f.label, labels) or f.label, labels)
+            f"claim {p.id}, {f.doc} '{f.label}'" + nearest_label(f.label, labels)
             for p in predictions
             for f in p.findings
             if f.label is not None and f.label not in labels

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from components.errors import ClaimflowError
-from components.files import write_whole
+from components.files import check_text, open_text, write_whole
 from components.records import Case, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores, listed
 from components.score.formula import measured
@@ -220,9 +220,10 @@ def read_qrels(path: Path) -> Qrels:
 
 def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
     if not path.is_file():
-        raise ClaimflowError(f"{path} is not there; a file of `{names}` lines was looked for.")
+        raise ClaimflowError(f"No {path.absolute()}: a file of `{names}` lines was looked for.")
     expected = len(names.split())
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+    check_text(path)
+    with open_text(path) as lines:
         for number, line in enumerate(lines, 1):
             columns = line.split()
             if columns and len(columns) != expected:
@@ -240,7 +241,7 @@ def _number(text: str, path: Path, line: int) -> float:
             return value
     except ValueError:
         pass
-    raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number.")
+    raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number. Give a finite one.")
 
 
 def _escape(name: str) -> str:
