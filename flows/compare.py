@@ -191,6 +191,7 @@ def _from_out(run: dict[str, Any], path: Path, config: DictConfig) -> Point:
             "claim scored. Run it again, or compare the file of its predictions with gold=FILE."
         )
     known = {key: run[key] for key in Point.__struct_fields__ if key in run}
+    known["measures"] = {m: v for m, v in run["measures"].items() if v["value"] is not None}
     try:
         return msgspec.convert(known, Point)
     except msgspec.ValidationError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from components.score.ev2r import Ev2r, f1_of
 from components.score.judge import Facts, LlmJudge
 from components.score.similarity import TrainedSimilarity, halves
 from components.step import Context
+from flows.cli import CONF
+from flows.score import main
 from tests.conftest import command
 from tests.judging import counts, recorded
 from tests.test_averitec_score import BAN, FINE, OTHER, claim, prediction, values
@@ -113,6 +116,7 @@ def test_a_reply_needs_both_sides(tmp_path: Path) -> None:
     judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": half})
     scores = scored(tmp_path, Ev2r(judge=judge, parts=["reference"]))
     assert values(scores) == {}
+    assert list(scores.unmeasured) == ["ev2r_precision", "ev2r_recall", "ev2r_f1"]
     assert any("no counts of predicted facts" in note for note in scores.notes)
 
 
@@ -280,6 +284,36 @@ def test_as_a_command(tmp_path: Path) -> None:
     (run,) = json.loads((tmp_path / "out.json").read_text())
     assert run["measures"]["hungarian_meteor"]["value"] == pytest.approx(0.358987, abs=5e-7)
     assert set(run["measures"]) == {"rouge_l", "bleu", "meteor", "hungarian_meteor"}
+
+
+def test_measures_that_no_claim_was_judged_for_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line, a dash and null with the reason; an error afterwards unless on_error=skip."""
+    (tmp_path / "gold.json").write_text(json.dumps(GOLD))
+    evidence = [{"question": q, "answer": a, "url": ""} for q, a in QAS]
+    team = [{"claim_id": 0, "claim": "", "evidence": evidence, "pred_label": "Refuted"}]
+    (tmp_path / "team.json").write_text(json.dumps(team))
+    recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": "I can't tell."})
+    words = [f"predictions={tmp_path}/team.json", f"gold={tmp_path}/gold.json", "scorer=ev2r",
+             "scorer.parts=[reference,meteor]", "judge=recorded",
+             f"judge.file={tmp_path}/replies.jsonl", f"cache={tmp_path}/cache",
+             f"out={tmp_path}/out.json", f"to={tmp_path}/to"]  # fmt: skip
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        config = compose("score", words)
+        lenient = compose("score", [*words, "on_error=skip"])
+    why = "0 of 1 claims judged; first 0 (evidence: no counts of reference facts in the reply)"
+    with pytest.raises(ClaimflowError, match=r"3 of 4 measures have no value: ev2r_precision"):
+        main(config)
+    for run in (lambda: None, lambda: main(lenient)):
+        run()
+        printed = " ".join(capsys.readouterr().out.split())
+        assert f"No value for ev2r_precision, ev2r_recall, ev2r_f1: {why}." in printed
+        assert "Ev2R recall ev2r_recall –" in printed
+        (found,) = json.loads((tmp_path / "out.json").read_text())
+        assert found["measures"]["ev2r_recall"] == {"value": None, "reason": why}
+        assert found["measures"]["meteor"]["value"] > 0
+        assert json.loads((tmp_path / "to" / "metrics.json").read_text())["ev2r_f1"] is None
 
 
 @pytest.mark.slow

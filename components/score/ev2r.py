@@ -30,6 +30,7 @@ from components.score.judge import (
     read_coverage,
     read_facts,
     read_label,
+    unjudged,
 )
 from components.score.pairing import first_of_each
 from components.score.rows import breakdown, mean
@@ -137,6 +138,8 @@ class Ev2r(JudgedScorer):
             f1, proxy = row.get("ev2r_f1"), row.get("proxy")
             if f1 is not None and proxy is not None:
                 row["ev2r"] = self.weight * f1 + (1 - self.weight) * proxy
+            elif proxy is not None and "ev2r_f1" in row:
+                row["ev2r"] = None
         measures = measured({name: [] for name in MEASURES}, rows, self.draws, self.seed)
         names = list(measures)
         return Scores(
@@ -148,6 +151,7 @@ class Ev2r(JudgedScorer):
             },
             notes=notes,
             incomplete=bool(problems),
+            unmeasured=unjudged((*MEASURES[:4], "proxy_llm", "reference_less"), rows, problems),
         )
 
     # Parts

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -16,7 +16,7 @@ from components.cache import open_cache
 from components.engines.base import Engine, Message, Reply, Request, count
 from components.errors import ClaimflowError
 from components.files import home
-from components.records import Claim, Prediction, Record, read_lines
+from components.records import BadLine, Claim, Prediction, Record, read_lines
 from components.score.base import Rankings, Scorer, Scores, listed
 from components.score.numerals import VALUES
 from components.step import Context
@@ -170,12 +170,14 @@ class RecordedJudge(Judge):
     where it matters.
 
     For replies that were made elsewhere, and to check the arithmetic. A question that the file has
-    no line for counts as failed.
+    no line for counts as failed. on_error: stop at a line that can't be read, or skip it, which is
+    to have no line.
     """
 
     controlled: ClassVar[bool] = False
 
     file: Path
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,10 +187,13 @@ class RecordedJudge(Judge):
 
     def replies(self, asked: list[Asked], run: int, again: list[int], ctx: Context) -> list[Reply]:
         known: dict[tuple[str, str, int | None], Reply] = {}
-        for _, line in read_lines(self.file, _Recorded):
+        bad: list[BadLine] = []
+        for _, line in read_lines(self.file, _Recorded, self.on_error, bad):
             text = line.reply if isinstance(line.reply, str) else json.dumps(line.reply)
             known[str(line.id), line.mode, line.run] = Reply(text=text, error=line.error)
-        missing = Reply(error=f"no reply in {self.file.name}")
+        lines = listed((str(problem.line) for problem in bad), 5)
+        skipped = f" (lines that can't be read: {lines})" if bad else ""
+        missing = Reply(error=f"no reply in {self.file.name}{skipped}")
         return [
             known.get((one.id, one.mode, run), known.get((one.id, one.mode, None), missing))
             for one in asked
@@ -230,6 +235,18 @@ def failures(problems: list[str], what: str) -> list[str]:
         return []
     return [f"No score from the judge, so left out of {what} ({len(problems)}): "
             f"{listed(problems, 10)}. Score again to ask again."]  # fmt: skip
+
+
+def unjudged(
+    names: Iterable[str], rows: list[dict[str, Any]], problems: list[str]
+) -> dict[str, str]:
+    """Why measures have no value: those of `names` that no claim has, as all replies failed."""
+    why = f"0 of {len(rows)} claims judged; first {problems[0]}" if problems else ""
+    return {
+        name: why
+        for name in names
+        if problems and all(name in row and row[name] is None for row in rows)
+    }
 
 
 # Reading replies
