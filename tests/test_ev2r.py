@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,18 @@ def test_judged_parts_without_reference(tmp_path: Path) -> None:
     scores = scored(tmp_path, Ev2r(judge=judge, parts=["proxy_llm", "reference_less"], draws=50))
     assert values(scores) == {"proxy_llm": 0.75, "reference_less": 0.75}
     assert not scores.incomplete
+
+
+def test_proxy_by_the_probability_of_the_gold_label(tmp_path: Path) -> None:
+    """Letters of the four labels with p .1 .6 .1 0: Refuted has .6 of .8; by log-probabilities."""
+    scores = [math.log(0.1), math.log(0.6), math.log(0.1), -800]
+    line = {"id": "0", "mode": "proxy_probability", "scores": scores}
+    scorer = Ev2r(judge=recorded(tmp_path, line), parts=["proxy_probability"], draws=50)
+    assert values(scored(tmp_path, scorer))["proxy_probability"] == pytest.approx(0.75)
+    scorer.judge = recorded(tmp_path, {**line, "scores": []})
+    failed = scored(tmp_path, scorer)
+    assert values(failed) == {}
+    assert "no log-probabilities in the reply" in failed.unmeasured["proxy_probability"]
 
 
 def test_failed_replies_are_left_out_or_count_nought_officially(tmp_path: Path) -> None:
@@ -323,8 +336,8 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
     engine = TransformersEngine(model=Path(SMOLLM2))
     scorer = Ev2r(
         judge=LlmJudge(engine=engine, max_tokens=8, attempts=1),
-        parts=["reference", "proxy", "proxy_llm", "reference_less", "trained", "rouge_l", "bleu",
-               "meteor", "hungarian_meteor"],
+        parts=["reference", "proxy", "proxy_llm", "proxy_probability", "reference_less", "trained",
+               "rouge_l", "bleu", "meteor", "hungarian_meteor"],
         proxy=HeadVerdict(encoder=encoder),
         similarity=TrainedSimilarity(encoder=encoder),
         train=train_file(tmp_path, S, R, NEE, CE, R, S),
@@ -336,6 +349,7 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
     scores, _ = score_once(cache, scorer, gold, given)
     assert "too weak to judge" in scores.notes[0]
     found = values(scores)
+    assert 0 < found["proxy_probability"] < 1
     assert {"proxy", "trained", "rouge_l", "bleu", "meteor"} <= set(found)
     assert all(0 <= value <= 1 for value in found.values())
     assert score_once(cache, scorer, gold, given)[0] == scores

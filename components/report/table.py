@@ -29,6 +29,7 @@ HEADINGS = {
     "ev2r_f1": "Ev2R F1",
     "proxy": "proxy",
     "proxy_llm": "proxy by LLM",
+    "proxy_probability": "proxy by LLM, probability",
     "reference_less": "reference-less",
     "trained": "trained similarity",
     "rouge_l": "ROUGE-L",

@@ -25,11 +25,13 @@ T = TypeVar("T")
 
 
 class Asked(Record):
-    """What a judge is asked about one claim. mode: evidence, questions, proxy or reference_less."""
+    """What a judge is asked about one claim. mode: evidence, questions, proxy, proxy_probability
+    or reference_less. choices: answers of which it is asked how likely each is."""
 
     id: str
     mode: str
     prompt: str
+    choices: list[str] = []
 
 
 class ReplyError(Exception):
@@ -71,6 +73,18 @@ class Judge:
 
         Raises ClaimflowError when no question got a reply at all.
         """
+        return self._runs(asked, lambda reply: read(reply.text), ctx, problems)
+
+    def likely(
+        self, asked: list[Asked], ctx: Context, problems: list[str]
+    ) -> list[list[list[float] | None]]:
+        """`ask` for the probability of each of the choices, which sum to 1: those that the model
+        gives their first tokens, as shares of their sum."""
+        return self._runs(asked, _probabilities, ctx, problems)
+
+    def _runs(
+        self, asked: list[Asked], read: Callable[[Reply], T], ctx: Context, problems: list[str]
+    ) -> list[list[T | None]]:
         return [list(runs) for runs in zip(*(
             self._ask(asked, read, run, ctx, problems) for run in range(self.repeats)
         ), strict=True)]  # fmt: skip
@@ -78,7 +92,7 @@ class Judge:
     def _ask(
         self,
         asked: list[Asked],
-        read: Callable[[str], T],
+        read: Callable[[Reply], T],
         run: int,
         ctx: Context,
         problems: list[str],
@@ -98,7 +112,7 @@ class Judge:
                     reasons[i] = reply.error
                     continue
                 try:
-                    found[i] = read(reply.text)
+                    found[i] = read(reply)
                     del reasons[i]
                 except ReplyError as error:
                     cut = "; it was cut off" if reply.finish_reason == "length" else ""
@@ -134,7 +148,8 @@ class LlmJudge(Judge):
         requests = [
             Request(
                 prompt=[Message(role="user", content=one.prompt)],
-                max_tokens=self.max_tokens,
+                max_tokens=1 if one.choices else self.max_tokens,
+                choices=one.choices,
                 temperature=max(self.temperature, 0.7) if unread else self.temperature,
                 seed=self.seed + run + 1000 * unread,
             )
@@ -160,14 +175,15 @@ class _Recorded(Record):
     id: str | int
     mode: str
     reply: str | dict[str, Any] | None = None
+    scores: list[float] = []
     error: str | None = None
     run: int | None = None
 
 
 @dataclasses.dataclass(kw_only=True)
 class RecordedJudge(Judge):
-    """Replies from a file of JSON lines: id, mode, reply (text or JSON) or error, and run (from 0)
-    where it matters.
+    """Replies from a file of JSON lines: id, mode, reply (text or JSON), scores (log-probabilities
+    of the choices) or error, and run (from 0) where it matters.
 
     For replies that were made elsewhere, and to check the arithmetic. A question that the file has
     no line for counts as failed. on_error: stop at a line that can't be read, or skip it, which is
@@ -190,7 +206,9 @@ class RecordedJudge(Judge):
         bad: list[BadLine] = []
         for _, line in read_lines(self.file, _Recorded, self.on_error, bad):
             text = line.reply if isinstance(line.reply, str) else json.dumps(line.reply)
-            known[str(line.id), line.mode, line.run] = Reply(text=text, error=line.error)
+            known[str(line.id), line.mode, line.run] = Reply(
+                text=text, scores=line.scores, error=line.error
+            )
         lines = listed((str(problem.line) for problem in bad), 5)
         skipped = f" (lines that can't be read: {lines})" if bad else ""
         missing = Reply(error=f"no reply in {self.file.name}{skipped}")
@@ -250,6 +268,17 @@ def unjudged(
 
 
 # Reading replies
+
+
+def _probabilities(reply: Reply) -> list[float]:
+    """Those of the choices by their log-probabilities."""
+    if not reply.scores:
+        raise ReplyError("no log-probabilities in the reply")
+    top = max(reply.scores)
+    if not math.isfinite(top):
+        raise ReplyError("no choice is possible")
+    shares = [math.exp(score - top) for score in reply.scores]
+    return [share / sum(shares) for share in shares]
 
 
 class Facts(Record):
