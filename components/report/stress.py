@@ -58,7 +58,9 @@ def stress_plot(columns: list[str], rows: list[list[Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     values = np.array([[np.nan if x is None else x for x in row[2:]] for row in rows], dtype=float)
-    picture = Figure(figsize=(3.2 + 1.25 * values.shape[1], 1.6 + 0.34 * len(rows)), layout="tight")
+    picture = Figure(
+        figsize=(3.2 + 1.25 * values.shape[1], 1.6 + 0.34 * len(rows)), layout="constrained"
+    )
     FigureCanvasAgg(picture)
     panel = picture.subplots()
     image = panel.imshow(values, cmap="RdBu", vmin=-100, vmax=100, aspect="auto")
