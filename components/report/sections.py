@@ -93,7 +93,7 @@ def finding(found: Comparison) -> list[str]:
             return [f"**All {len(found.failed)} runs failed**: nothing is compared."]
         if len(found.runs) == 1:
             return [f"Only {found.label(found.runs[0].name)} has results: nothing is compared."]
-        return ["No two runs have a measure in common: nothing is compared."]
+        return [f"No two runs have {heading(found.primary)}: nothing is compared on it."]
     name, values = heading(found.primary), found.values[found.primary]
     pair = found.pair(found.primary, runs[0].name, runs[1].name)
     best, second = (found.label(point.name) for point in runs[:2])
