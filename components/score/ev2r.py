@@ -211,8 +211,6 @@ class Ev2r(JudgedScorer):
                 ("ev2r_f1", f1_of),
             ):
                 fill(name, {i: [value(f) if f else None for f in r] for i, r in facts.items()})
-            if weak := control(self.judge, self.evidence_prompt, ctx):
-                notes.insert(0, weak)
         if "proxy_llm" in self.parts:
             said = ask("proxy", self.proxy_prompt, lambda r: read_label(r, AVERITEC_LABELS))
             fill(
@@ -231,6 +229,8 @@ class Ev2r(JudgedScorer):
             )  # fmt: skip
         if "reference_less" in self.parts:
             fill("reference_less", ask("reference_less", self.reference_less_prompt, read_coverage))
+        if weak := control(self.judge, self.evidence_prompt, ctx):
+            notes.insert(0, weak)
         notes += cost(ctx)
         if self.official and problems:
             notes.append(f"official=true: replies that count 0 ({len(problems)}): {problems[:10]}.")
