@@ -262,14 +262,14 @@ def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
 
 
 def read_lines(
-    path: Path, type: Any, on_error: str = "stop", bad: list[BadLine] | None = None
+    path: Path, type: Any, on_error: str | None = None, bad: list[BadLine] | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Yield (line number from 1, record) of a file of JSON lines, or of one JSON list.
 
     on_error: "stop" raises ClaimflowError at the first bad line; "skip" appends it to `bad`
-    and goes on, so that a bad record costs itself alone. Blank lines are passed over. Bytes that
-    are no UTF-8 (`check_text` refuses them) and lone surrogates, which no JSON writer takes back,
-    become U+FFFD.
+    and goes on, so that a bad record costs itself alone. None stops, where no setting skips. Blank
+    lines are passed over. Bytes that are no UTF-8 (`check_text` refuses them) and lone surrogates,
+    which no JSON writer takes back, become U+FFFD.
     A list that breaks off, or is no JSON from some point on, gives the records before it.
     """
     as_list = beginning(path, 1).startswith("[")
@@ -291,10 +291,11 @@ def read_lines(
                 report(BadLine(file=str(path), line=number, reason=reason), on_error, bad)
 
 
-def report(problem: BadLine, on_error: str, bad: list[BadLine] | None) -> None:
+def report(problem: BadLine, on_error: str | None, bad: list[BadLine] | None) -> None:
     """Raise ClaimflowError for a bad line, or with on_error="skip" append it to `bad`."""
     if on_error != "skip":
-        raise ClaimflowError(f"{problem}. Mend the line, or set on_error=skip to use the rest.")
+        remedy = ", or set on_error=skip to use the rest" if on_error else ""
+        raise ClaimflowError(f"{problem}. Mend the line{remedy}.")
     if bad is not None:
         bad.append(problem)
 

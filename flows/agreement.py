@@ -3,11 +3,13 @@
     python -m flows.agreement ratings=FILE.csv                      agreement alone
     python -m flows.agreement ratings=FILE.csv scores=[A.json,B.csv] to=FOLDER
 
-Ratings: a CSV with columns id, rater and one a dimension, a row for each claim and rater. Text
-dimensions (verdicts) give Krippendorff's alpha, Fleiss' and Cohen's kappa, numeric ones ordinal
-alpha, weighted kappa and the standard deviation. Scores (out= of flows.score, or a CSV with a
-column id) are correlated with the mean rating of each claim: Spearman, Pearson, Kendall. All with
-95 % bootstrap intervals.
+Ratings: a CSV with columns id, rater and one a dimension, a row for each claim and rater. Nominal
+dimensions (labels) give Krippendorff's alpha, Fleiss' and Cohen's kappa, ordinal ones (numbers)
+ordinal and interval alpha, weighted kappa and the standard deviation; the output says which is
+which, and names each cell that does not count. nominal=[NAME] is for labels coded as numbers.
+
+Scores (out= of flows.score, or a CSV with a column id) are correlated with the mean rating of each
+claim: Spearman, Pearson, Kendall. All with 95 % bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -27,22 +29,24 @@ def main(config: Any) -> None:
     from components.files import write_whole
     from components.records import encode
     from components.report.table import csv_bytes
+    from components.score.agreement import level
 
     if not config.ratings:
         raise ClaimflowError("Which file of ratings? Say ratings=FILE.csv.")
     if config.missing not in ("skip", "zero"):
         raise ClaimflowError(f"missing={config.missing}: choose skip or zero.")
     notes: list[str] = []
-    ratings = read_ratings(Path(config.ratings), notes)
-    scores = wanted_scores(config)
+    ratings = read_ratings(Path(config.ratings), notes, list(config.nominal or []))
+    scores = wanted_scores(config, notes)
     agreed, correlated = (
         agreement(ratings, config, notes),
         correlation(ratings, scores, config, notes),
     )
-    text = report(agreed, correlated, notes)
+    levels = {name: level(units.values()) for name, units in ratings.items()}
+    text = report(levels, agreed, correlated, notes)
     print(text)
     if config.out:
-        found = {"agreement": agreed, "correlations": correlated, "notes": notes}
+        found = {"levels": levels, "agreement": agreed, "correlations": correlated, "notes": notes}
         write_whole(Path(config.out), encode(found))
     if config.to:
         folder = Path(config.to)
@@ -51,7 +55,7 @@ def main(config: Any) -> None:
         write_whole(folder / "correlations.csv", csv_bytes(correlated))
 
 
-def wanted_scores(config: Any) -> dict[str, dict[str, float]]:
+def wanted_scores(config: Any, notes: list[str]) -> dict[str, dict[str, float]]:
     """{measure: {claim id: value}}; of several files, each name begins with that of its file."""
     from components.datasets.ratings import read_scores
     from components.errors import ClaimflowError, nearest
@@ -59,7 +63,7 @@ def wanted_scores(config: Any) -> dict[str, dict[str, float]]:
     paths = [config.scores] if isinstance(config.scores, str) else list(config.scores or [])
     scores: dict[str, dict[str, float]] = {}
     for path in map(Path, paths):
-        for name, values in read_scores(path).items():
+        for name, values in read_scores(path, notes).items():
             scores[f"{path.stem}.{name}" if len(paths) > 1 else name] = values
     for name in config.measures or []:
         if name not in scores:
@@ -71,7 +75,7 @@ def agreement(ratings: dict[str, Any], config: Any, notes: list[str]) -> Rows:
     """A row for each dimension and coefficient."""
     import msgspec
 
-    from components.score.agreement import agreements
+    from components.score.agreement import agreements, level
     from components.score.base import listed
 
     rows = []
@@ -83,7 +87,8 @@ def agreement(ratings: dict[str, Any], config: Any, notes: list[str]) -> Rows:
                 f"agreement: {listed(single)}."
             )
         for found in agreements(list(units.values()), config.draws, config.seed):
-            rows.append({"dimension": dimension, **msgspec.structs.asdict(found)})
+            row = {"dimension": dimension, "level": level(units.values())}
+            rows.append(row | msgspec.structs.asdict(found))
     return rows
 
 
@@ -121,8 +126,8 @@ def correlation(
     return rows
 
 
-def report(agreed: Rows, correlated: Rows, notes: list[str]) -> str:
-    """Both tables and the notes, as Markdown."""
+def report(levels: dict[str, str], agreed: Rows, correlated: Rows, notes: list[str]) -> str:
+    """The level of each dimension, both tables and the notes, as Markdown."""
     from components.report.table import heading, markdown
 
     def cells(row: dict[str, Any]) -> list[str]:
@@ -131,8 +136,11 @@ def report(agreed: Rows, correlated: Rows, notes: list[str]) -> str:
         return [row["name"], f"{row['value']:.3f}", interval]
 
     columns = ["coefficient", "value", "95 % interval"]
+    by_level = {kind: [n for n, k in levels.items() if k == kind] for kind in levels.values()}
+    said = [f"{kind.capitalize()}: {', '.join(names)}." for kind, names in by_level.items()]
     agreement_rows = [[row["dimension"], *cells(row), row["units"]] for row in agreed]
-    parts = ["# Agreement", "", markdown(["dimension", *columns, "claims"], agreement_rows), ""]
+    parts = ["# Agreement", "", " ".join(said), ""]
+    parts += [markdown(["dimension", *columns, "claims"], agreement_rows), ""]
     if correlated:
         correlation_rows = [
             [row["dimension"], heading(row["measure"]), *cells(row), f"{row['p']:.3g}", row["n"]]

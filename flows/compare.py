@@ -5,8 +5,9 @@
     python -m flows.compare runs=[TEAM.json,TEAM.csv] gold=dev.json     files of predictions
     python -m flows.compare runs='{HerO: hero.json, ours: ID}' primary=qa out=FILE.json
 
-Any mix will do. The report is printed, and lies in the folder of the comparison below outputs/
-(report.html has it all in one file; CSV tables beside it) and in MLflow, as a run of its own.
+Any mix will do. What was found is printed; the whole report lies in the folder of the comparison
+below outputs/ (report.html has it all in one file; CSV tables beside it) and in MLflow, as a run of
+its own.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def main(config: DictConfig) -> None:
                 config.draws, config.seed,
             )  # fmt: skip
         with log.stage("report"):
-            page.write(log.folder, found, pair, config.claims)
+            text = page.write(log.folder, found, pair, config.claims)
         two = two_of(found, pair)
         for name in found.values if two else ():
             if test := found.pair(name, *two):
@@ -82,7 +83,7 @@ def main(config: DictConfig) -> None:
                 log.record.measures[f"difference.{name}"] = value
                 log.record.measures[f"p.{name}"] = Measure(value=test.p)
         log.record.notes += found.notes
-    print((log.folder / "report.md").read_text(encoding="utf-8"))
+    print(text)
     say(f"Report: {log.folder / 'report.html'}")
     if log.record.mlflow_run_id:
         say(f"MLflow run {log.record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")
@@ -191,6 +192,7 @@ def _from_out(run: dict[str, Any], path: Path, config: DictConfig) -> Point:
             "claim scored. Run it again, or compare the file of its predictions with gold=FILE."
         )
     known = {key: run[key] for key in Point.__struct_fields__ if key in run}
+    known["measures"] = {m: v for m, v in run["measures"].items() if v["value"] is not None}
     try:
         return msgspec.convert(known, Point)
     except msgspec.ValidationError as error:

@@ -20,6 +20,7 @@ from flows.cli import entry
 
 def main(config: Any) -> None:
     """Score, print and write."""
+    from components.errors import ClaimflowError
     from components.files import write_whole
     from components.records import encode
     from components.score.base import Scores
@@ -29,9 +30,18 @@ def main(config: Any) -> None:
     show(run["name"], scores)
     if config.out:
         del run["predictions"]
+        without = run.pop("unmeasured")
+        null = {name: {"value": None, "reason": why} for name, why in without.items()}
+        run["measures"] = run["measures"] | null
         write_whole(Path(config.out), encode([run]))
     if config.get("to"):
         write_tables(Path(config.to), scores)
+    if scores.incomplete and scores.unmeasured and config.on_error != "skip":
+        name, why = next(iter(scores.unmeasured.items()))
+        raise ClaimflowError(
+            f"{len(scores.unmeasured)} of {len(scores.unmeasured) + len(scores.measures)} measures "
+            f"have no value: {name}, as {why}. on_error=skip takes the rest for a success."
+        )
 
 
 def score(config: Any) -> dict[str, Any]:
@@ -86,6 +96,8 @@ def score(config: Any) -> dict[str, Any]:
         "per_claim": scores.per_claim,
         "texts": {claim.id: claim.text for claim in gold if claim.text},
         "notes": [*scores.notes, *skipped(bad)],
+        "incomplete": scores.incomplete,
+        "unmeasured": scores.unmeasured,
         "skipped": bad,
         "predictions": predictions,
     }
@@ -98,7 +110,10 @@ def write_tables(folder: Path, scores: Any) -> None:
     from components.records import encode
     from components.report.table import csv_bytes
 
-    figures = {name: round(measure.value, 6) for name, measure in scores.measures.items()}
+    figures: dict[str, float | None] = {
+        name: round(measure.value, 6) for name, measure in scores.measures.items()
+    }
+    figures |= dict.fromkeys(scores.unmeasured)
     write_whole(folder / "metrics.json", encode(figures) + b"\n")
     for name, rows in scores.tables.items():
         write_whole(folder / f"{name}.csv", csv_bytes(rows))
@@ -115,16 +130,19 @@ def show(name: str, scores: Any) -> None:
 
     from components.report.table import fewer, heading
 
+    names = [*scores.measures, *scores.unmeasured]
     # Names are what one types elsewhere: on a narrow terminal the headings wrap, not they.
     title = f"{name}, {len(scores.per_claim)} claims"
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     table.add_column("measure", overflow="fold")
-    table.add_column("name", overflow="fold", min_width=min(max(map(len, scores.measures)), 40))
+    table.add_column("name", overflow="fold", min_width=min(max(map(len, names)), 40))
     table.add_column("value", justify="right", no_wrap=True, min_width=6)
     table.add_column("95 % interval", justify="right", no_wrap=True, min_width=15)
     for measure, found in scores.measures.items():
         interval = f"{found.low:.4f} – {found.high:.4f}" if found.low is not None else ""
         table.add_row(heading(measure), measure, f"{found.value:.4f}", interval)
+    for measure in scores.unmeasured:
+        table.add_row(heading(measure), measure, "–", "")
     console = Console()
     console.print(table)
     for note in [*fewer(scores), *scores.notes]:

@@ -102,6 +102,8 @@ def main(config: Any) -> None:
     repeating = sum(len(a.evidence) > len(b.evidence) for a, b in zip(base, once, strict=True))
     notes += repeats_report(found, repeating, len(base))
     notes += [line for line in before.notes if "judge" in line.lower()]
+    for test, scores in after.items():
+        notes += [f"{test}, {name}: no value, {why}." for name, why in scores.unmeasured.items()]
     name = config.name or Path(config.predictions or config.gold).stem
     report = stress_report(f"Stress tests of {name}", columns, rows, notes)
     print(report)
@@ -127,6 +129,12 @@ def main(config: Any) -> None:
             write_json(folder / "perturbed" / f"{test}.json", predictions)
     if not fine:
         raise ClaimflowError("A matching score depends on the order of the QAs: see above.")
+    failed = {name for scores in (before, *after.values()) for name in scores.unmeasured}
+    if failed and config.on_error != "skip":
+        raise ClaimflowError(
+            f"Without a value here or there: {', '.join(sorted(failed))}; see above. "
+            "on_error=skip takes the rest for a success."
+        )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from components.score.agreement import (
     deviation,
     fleiss_kappa,
     krippendorff_alpha,
+    level,
     mean_ratings,
 )
 from tests.conftest import command
@@ -197,9 +198,54 @@ def test_marks_for_no_rating_leave_a_dimension_numeric(tmp_path: Path) -> None:
     assert found["fluency"] == {"0": {"r0": 4.0}, "1": {"r0": 5.0}}
     assert found["verdict"]["0"] == {"r1": "no"}
     assert notes == [
-        "fluency: 5 of 7 cells are no ratings ('n/a', 'NA', '', 'nan', '-').",
-        "verdict: 1 of 7 cells are no ratings ('NA').",
+        "ratings.csv, column fluency: cells that are no ratings (5): line 3 'n/a', line 5 'NA', "
+        "line 6 '', line 7 'nan', line 8 '-'.",
+        "ratings.csv, column verdict: cells that are no ratings (1): line 2 'NA'.",
     ]
+
+
+@pytest.mark.parametrize("bad", ["four", "4?", "inf", "4,5", "n/a"])
+def test_a_bad_cell_makes_no_other_scale(tmp_path: Path, bad: str) -> None:
+    """It is named by file, line, column and value; all other ratings are ordinal as before."""
+    rows = [(i, r, 1 + (i + k) % 5) for i in range(5) for k, r in enumerate("ab")]
+    clean = read_ratings(write(tmp_path / "clean.csv", ("id", "rater", "x"), *rows))["x"]
+    file = write(tmp_path / "r.csv", ("id", "rater", "x"), *rows, (9, "a", bad), (9, "b", 3))
+    notes: list[str] = []
+    found = read_ratings(file, notes)["x"]
+    assert found == clean | {"9": {"b": 3.0}}
+    assert agreements(list(found.values()), 20) == agreements(list(clean.values()), 20)
+    assert len(notes) == 1
+    assert notes[0].startswith("r.csv, column x: ")
+    assert notes[0].endswith(f"(1): line 12 '{bad}'.")
+
+
+def test_labels_that_are_numbers_or_spelt_otherwise(tmp_path: Path) -> None:
+    rows = [(1, "a", "S", 0), (1, "b", "s", 1), (2, "a", "R", 2), (2, "b", "7", 2)]
+    file = write(tmp_path / "r.csv", ("id", "rater", "verdict", "code"), *rows)
+    notes: list[str] = []
+    found = read_ratings(file, notes, ["code"])
+    assert {level(units.values()) for units in found.values()} == {"nominal"}
+    assert found["code"]["1"] == {"a": "0", "b": "1"}
+    assert notes == [
+        "r.csv, column verdict: numbers among labels, which count as labels (1): line 5 '7'.",
+        "r.csv, column verdict: labels that differ in case or space alone count as different: "
+        "'S' and 's'.",
+    ]
+    with pytest.raises(ClaimflowError, match=r"no column cod\. Did you mean 'code'\?"):
+        read_ratings(file, notes, ["cod"])
+
+
+def test_scores_of_several_runs_and_bad_cells(tmp_path: Path) -> None:
+    rows = [{"id": 1, "qa": 0.5, "gold": "S"}]
+    runs = [{"name": n, "per_claim": rows} for n in ("x", "y")]
+    (tmp_path / "runs.json").write_text(json.dumps(runs))
+    assert read_scores(tmp_path / "runs.json") == {"x.qa": {"1": 0.5}, "y.qa": {"1": 0.5}}
+    notes: list[str] = []
+    file = write(tmp_path / "s.csv", ("id", "label", "qa"), (1, "S", 0.5), (2, "R", "bad"))
+    assert read_scores(file, notes) == {"qa": {"1": 0.5}}
+    assert notes == ["s.csv, column qa: not numbers, so they count as missing (1): line 3 'bad'."]
+    with pytest.raises(ClaimflowError, match="line 3: claim 1 again, after line 2"):
+        read_scores(write(tmp_path / "t.csv", ("id", "qa"), (1, 0.5), (1, 0.6)))
 
 
 def test_as_a_command(tmp_path: Path) -> None:
@@ -213,6 +259,8 @@ def test_as_a_command(tmp_path: Path) -> None:
     done = command(*words, f"out={tmp_path}/out.json", f"to={tmp_path}/to")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out.json").read_text())
+    assert found["levels"] == {"verdict": "nominal", "coverage": "ordinal"}
+    assert "Nominal: verdict. Ordinal: coverage." in done.stdout
     kappa = {(a["dimension"], a["name"]): a["value"] for a in found["agreement"]}
     assert kappa["verdict", "Fleiss' kappa"] == pytest.approx(0.466667, abs=5e-7)
     assert kappa["verdict", "Krippendorff's alpha, nominal"] == pytest.approx(0.533333, abs=5e-7)

@@ -124,6 +124,9 @@ def test_repeated_questions_raise_the_score_and_are_noted() -> None:
     often = averitec_2024([prediction(qas=[FINE] * 4)], [claim()])
     assert values(often)["qa"] == pytest.approx(0.5106, abs=5e-5)
     assert values(often)["q"] > values(once)["q"]
+    (row,) = often.per_claim  # what it would be worth once
+    assert (row["qas"], row["repeats"], row["qa_once"]) == (4, 3, once.per_claim[0]["qa"])
+    assert [once.per_claim[0][name] for name in ("repeats", "qa_once")] == [0, values(once)["qa"]]
     assert not any("repeat" in note for note in once.notes)
     assert any("repeat a question" in note and "(1): 0" in note for note in often.notes)
 

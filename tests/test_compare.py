@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Evidence
 from components.report import page
-from components.report.claims import agreement, confusions, differing, reliabilities
+from components.report.claims import (
+    agreement,
+    confusions,
+    differing,
+    majority,
+    reliabilities,
+    repeats,
+)
 from components.report.compare import (
     ALL_PAIRS,
     Comparison,
@@ -365,6 +372,67 @@ def test_csv_tables(report: tuple[Path, Comparison]) -> None:
     assert claims[3]["plain: predicted"] == found.runs[1].per_claim[3]["predicted"]
 
 
+def test_the_majority_baseline_stands_beside_the_runs() -> None:
+    """Six of ten are Refuted; `poor` has five right. It is in no test."""
+    s, r, *_ = AVERITEC_LABELS
+    gold = [r] * 6 + [s] * 4
+
+    def run(name: str, said: list[str]) -> Point:
+        rows = [
+            {"id": i, "gold": g, "predicted": p, "accuracy": float(g == p), "qa": 0.5}
+            for i, (g, p) in enumerate(zip(gold, said, strict=True))
+        ]
+        return point(name, rows)
+
+    runs = [run("good", gold), run("poor", [r] * 3 + [s] * 5 + [r] * 2)]
+    found = compare("t", runs, "accuracy", ["qa", "f1_macro"], draws=100)
+    always = majority(found)
+    assert always
+    assert (always.label, always.claims) == (r, 10)
+    assert always.measures["accuracy"].value == pytest.approx(0.6)
+    f1 = 2 * 0.6 / 1.6 / 4  # of Refuted; the other three have none
+    assert always.measures["f1_macro"].value == pytest.approx(f1)
+    last = leaderboard(found).rows[-1]
+    assert last[0] == "always Refuted (baseline)"
+    assert [cell.split(" ")[0] for cell in last[1:4]] == ["0.600", "–", "0.188"]
+    (line,) = (text for text in finding(found) if text.startswith("Majority baseline"))
+    assert "no better on label accuracy: **poor (0.500)**" in line
+    assert {name for p in found.pairs for name in (p.first, p.second)} == {"good", "poor"}
+    assert page.public(found)["baseline"] == always
+
+
+def test_what_repeated_questions_bring_is_told() -> None:
+    """`a` repeats on two of four claims: .1 less of METEOR on each, and one falls below .25."""
+    runs = []
+    for name, once in (("a", (0.2, 0.4, 0.6, 0.8)), ("b", (0.3, 0.5, 0.6, 0.8))):
+        rows = [
+            {
+                "id": i, "accuracy": 1.0, "qas": 3.0 + i, "repeats": float(value != now),
+                "qa": now, "qa_once": value, "score_at_0.25": float(now > 0.25),
+            }
+            for i, (value, now) in enumerate(zip(once, (0.3, 0.5, 0.6, 0.8), strict=True))
+        ]  # fmt: skip
+        measures = measured({"qa": [], "score_at_0.25": []}, rows, 50, 13)
+        runs.append(Point(name=name, per_claim=rows, measures=measures))
+    found = compare("t", runs, draws=50)
+    own = repeats(found, 0.25)["a"]
+    assert (own.qas, own.repeating) == (4.5, 2)
+    assert own.qa - own.qa_once == pytest.approx(0.05)
+    assert (own.score, own.score_once) == (1, 0.75)
+    pair = ("a", "b")
+    (part,) = (s for s in sections(found, pair, 5, set()) if s.title == "Questions and answers")
+    assert part.tables[0].rows[0] == [
+        "a", "4.5", "2", "0.550", "0.500 (-0.050)", "1.000", "0.750 (-0.250)"
+    ]  # fmt: skip
+    assert "+0.000 as submitted and **-0.250** without the repeats" in part.text[0]
+
+
+def test_every_table_is_explained(report: tuple[Path, Comparison]) -> None:
+    found = report[1]
+    for part in sections(found, ("a & b", "plain"), 5, {"confusion", "calibration"}):
+        assert all(table.caption for table in part.tables), part.title
+
+
 def test_no_run_finished(tmp_path: Path) -> None:
     found = compare("t", [Point(name=n, error="no data") for n in "ab"], "qa")
     page.write(tmp_path, found, None, 5)
@@ -434,8 +502,8 @@ def test_level_runs_have_an_interval_and_a_detectable_difference() -> None:
     assert (pair.value, pair.low, pair.high) == (0, -1, 1)
     assert pair.detectable == pytest.approx(2.801585 * (4 / 3) ** 0.5 / 2, abs=1e-6)
     text = " ".join(finding(found))
-    assert "0.500 each, a difference of 0.000 [-1.000, 1.000] over 4 claims" in text
-    assert f"a true difference of {pair.detectable:.3f} between the two" in text
+    assert "0.500 each, a difference of 0.000 (95 % interval -1.000 to 1.000) over **4" in text
+    assert f"on these 4 claims is {pair.detectable:.3f}: a test finds" in text
 
 
 def test_tables_say_over_how_many_claims() -> None:
@@ -447,7 +515,8 @@ def test_tables_say_over_how_many_claims() -> None:
     found = compare("t", runs, "accuracy", ["qa"], draws=50)
     assert (found.claims["qa"], found.claims["accuracy"]) == (18, 20)
     table = leaderboard(found)
-    for row in table.rows:
+    assert [row[0] for row in table.rows[2:]] == ["always Refuted (baseline)"]
+    for row in table.rows[:2]:
         assert row[2] == f"{figure(found.values['qa'][row[0]])}, n 18"
         assert ", n " not in row[1]
     scores = Scores(measures=runs[0].measures, per_claim=runs[0].per_claim)
@@ -458,7 +527,7 @@ def test_runs_that_no_test_tells_apart() -> None:
     """Alike on every claim: nothing is known of what could be found, and that is said."""
     runs = [point(name, [{"id": i, "accuracy": i % 2} for i in range(20)]) for name in "abc"]
     lines = finding(compare("t", runs, "accuracy", draws=50))
-    assert "a difference of 0.000 [0.000, 0.000] over 20 claims" in lines[0]
+    assert "a difference of 0.000 (95 % interval 0.000 to 0.000) over **20 claims**" in lines[0]
     assert lines[1:3] == [
         "They are alike on every claim, so what difference could be found here is not known.",
         "3 runs share this value: a, b, c.",

@@ -127,14 +127,15 @@ def test_the_worked_example_of_a_data_set(tmp_path: Path) -> None:
     (notes / "1.txt").write_text("The bridge in Quillon opened in May 2019.\nIt rained.\n")
     (notes / "2.txt").write_text("Arvenport runs nine buses and two ferries.\n")
     (line,) = blocks(page, "sh")[1].splitlines()
-    home = os.environ.get("CLAIMFLOW_HOME", str(ROOT / ".claimflow"))
-    done = subprocess.run(
-        [sys.executable, *line.split()[1:], "tracking=none"],
+    done = command(
+        *line.split()[2:],
+        "tracking=none",
         cwd=tmp_path,
-        env={**os.environ, "CLAIMFLOW_HOME": home, "CLAIMFLOW_CACHE": str(tmp_path / "cache"),
-             "PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        CLAIMFLOW_HOME=os.environ.get("CLAIMFLOW_HOME", str(ROOT / ".claimflow")),
+        CLAIMFLOW_CACHE=str(tmp_path / "cache"),
+        PYTHONPATH=str(tmp_path),
+        fresh=True,
+    )
     assert done.returncode == 0, done.stderr
     assert "label accuracy" in done.stdout
     [predictions] = tmp_path.glob("outputs/*/predictions.jsonl")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,8 @@ from components.score.ev2r import Ev2r, f1_of
 from components.score.judge import Facts, LlmJudge
 from components.score.similarity import TrainedSimilarity, halves
 from components.step import Context
+from flows.cli import CONF
+from flows.score import main
 from tests.conftest import command
 from tests.judging import counts, recorded
 from tests.test_averitec_score import BAN, FINE, OTHER, claim, prediction, values
@@ -92,6 +96,18 @@ def test_judged_parts_without_reference(tmp_path: Path) -> None:
     assert not scores.incomplete
 
 
+def test_proxy_by_the_probability_of_the_gold_label(tmp_path: Path) -> None:
+    """Letters of the four labels with p .1 .6 .1 0: Refuted has .6 of .8; by log-probabilities."""
+    scores = [math.log(0.1), math.log(0.6), math.log(0.1), -800]
+    line = {"id": "0", "mode": "proxy_probability", "scores": scores}
+    scorer = Ev2r(judge=recorded(tmp_path, line), parts=["proxy_probability"], draws=50)
+    assert values(scored(tmp_path, scorer))["proxy_probability"] == pytest.approx(0.75)
+    scorer.judge = recorded(tmp_path, {**line, "scores": []})
+    failed = scored(tmp_path, scorer)
+    assert values(failed) == {}
+    assert "no log-probabilities in the reply" in failed.unmeasured["proxy_probability"]
+
+
 def test_failed_replies_are_left_out_or_count_nought_officially(tmp_path: Path) -> None:
     judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": REPLY})
     gold = [claim("0"), claim("1")]
@@ -113,6 +129,7 @@ def test_a_reply_needs_both_sides(tmp_path: Path) -> None:
     judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": half})
     scores = scored(tmp_path, Ev2r(judge=judge, parts=["reference"]))
     assert values(scores) == {}
+    assert list(scores.unmeasured) == ["ev2r_precision", "ev2r_recall", "ev2r_f1"]
     assert any("no counts of predicted facts" in note for note in scores.notes)
 
 
@@ -282,6 +299,36 @@ def test_as_a_command(tmp_path: Path) -> None:
     assert set(run["measures"]) == {"rouge_l", "bleu", "meteor", "hungarian_meteor"}
 
 
+def test_measures_that_no_claim_was_judged_for_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line, a dash and null with the reason; an error afterwards unless on_error=skip."""
+    (tmp_path / "gold.json").write_text(json.dumps(GOLD))
+    evidence = [{"question": q, "answer": a, "url": ""} for q, a in QAS]
+    team = [{"claim_id": 0, "claim": "", "evidence": evidence, "pred_label": "Refuted"}]
+    (tmp_path / "team.json").write_text(json.dumps(team))
+    recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": "I can't tell."})
+    words = [f"predictions={tmp_path}/team.json", f"gold={tmp_path}/gold.json", "scorer=ev2r",
+             "scorer.parts=[reference,meteor]", "judge=recorded",
+             f"judge.file={tmp_path}/replies.jsonl", f"cache={tmp_path}/cache",
+             f"out={tmp_path}/out.json", f"to={tmp_path}/to"]  # fmt: skip
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        config = compose("score", words)
+        lenient = compose("score", [*words, "on_error=skip"])
+    why = "0 of 1 claims judged; first 0 (evidence: no counts of reference facts in the reply)"
+    with pytest.raises(ClaimflowError, match=r"3 of 4 measures have no value: ev2r_precision"):
+        main(config)
+    for run in (lambda: None, lambda: main(lenient)):
+        run()
+        printed = " ".join(capsys.readouterr().out.split())
+        assert f"No value for ev2r_precision, ev2r_recall, ev2r_f1: {why}." in printed
+        assert "Ev2R recall ev2r_recall –" in printed
+        (found,) = json.loads((tmp_path / "out.json").read_text())
+        assert found["measures"]["ev2r_recall"] == {"value": None, "reason": why}
+        assert found["measures"]["meteor"]["value"] > 0
+        assert json.loads((tmp_path / "to" / "metrics.json").read_text())["ev2r_f1"] is None
+
+
 @pytest.mark.slow
 def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) -> None:
     if not (home() / "models" / SMOLLM2).is_dir():
@@ -289,8 +336,8 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
     engine = TransformersEngine(model=Path(SMOLLM2))
     scorer = Ev2r(
         judge=LlmJudge(engine=engine, max_tokens=8, attempts=1),
-        parts=["reference", "proxy", "proxy_llm", "reference_less", "trained", "rouge_l", "bleu",
-               "meteor", "hungarian_meteor"],
+        parts=["reference", "proxy", "proxy_llm", "proxy_probability", "reference_less", "trained",
+               "rouge_l", "bleu", "meteor", "hungarian_meteor"],
         proxy=HeadVerdict(encoder=encoder),
         similarity=TrainedSimilarity(encoder=encoder),
         train=train_file(tmp_path, S, R, NEE, CE, R, S),
@@ -301,6 +348,7 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
     scores, _ = score_once(cache, scorer, gold, given)
     assert "too weak to judge" in scores.notes[0]
     found = values(scores)
+    assert 0 < found["proxy_probability"] < 1
     assert {"proxy", "trained", "rouge_l", "bleu", "meteor"} <= set(found)
     assert all(0 <= value <= 1 for value in found.values())
     assert score_once(cache, scorer, gold, given)[0] == scores

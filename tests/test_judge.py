@@ -18,6 +18,7 @@ from components.score.judge import (
     Asked,
     Facts,
     LlmJudge,
+    RecordedJudge,
     ReplyError,
     cost,
     number,
@@ -250,6 +251,22 @@ def test_recorded_replies(ctx: Context, tmp_path: Path) -> None:
     ]
     with pytest.raises(ClaimflowError, match="No file of recorded replies"):
         type(judge)(file=tmp_path / "none.jsonl")
+
+
+def test_a_bad_line_of_recorded_replies_is_skipped_as_the_error_says(
+    ctx: Context, tmp_path: Path
+) -> None:
+    file = tmp_path / "replies.jsonl"
+    line = json.dumps({"id": "0", "mode": "evidence", "reply": GOOD})
+    file.write_text(f"{line}\n{{broken\n")
+    asked = [Asked(id=i, mode="evidence", prompt="") for i in "01"]
+    with pytest.raises(ClaimflowError, match=r"replies\.jsonl, line 2: .* set on_error=skip"):
+        RecordedJudge(file=file).ask(asked, read_facts, ctx, [])
+    problems: list[str] = []
+    judge = RecordedJudge(file=file, on_error="skip", attempts=1)
+    assert judge.ask(asked, read_facts, ctx, problems) == [[RIGHT], [None]]
+    why = "no reply in replies.jsonl (lines that can't be read: 2)"
+    assert problems == [f"1 (evidence: {why})"]
 
 
 # Control items

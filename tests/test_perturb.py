@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.records import Answer, Claim, Evidence, Prediction, Question
+from components.report.stress import stress_report
 from components.score.averitec import averitec_2024
 from components.score.base import Measure, Scores
 from components.score.effect import effects, grid, order_check, repeats_report
@@ -261,6 +262,17 @@ def test_duplicates_raise_hungarian_meteor_and_are_reported() -> None:
 
 
 # The flow
+
+
+def test_the_report_fits_a_terminal_and_leaves_out_what_nothing_moves() -> None:
+    measures = ["q", "qa", "score_at_0.10", "score_at_0.25", "score_at_0.50", "f1_macro"]
+    rows = [["preserving", "redundancy_sentence", *([-12.5] * 5), 0.0]]
+    text = stress_report("t", ["kind", "test", *measures], rows, ["A note."])
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert max(map(len, tables)) <= 100
+    assert text.count("-12.50") == 5
+    assert "macro-F1" not in "".join(tables)
+    assert "- Changed by no test: macro-F1." in text
 
 
 def test_as_a_command(tmp_path: Path) -> None:

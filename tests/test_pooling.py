@@ -216,6 +216,22 @@ def test_well_and_less_studied(study: Study) -> None:
     assert (less["precision"], less["recall"]) == pytest.approx((1 / 2, 1 / 2))
 
 
+def test_a_group_without_claims_or_evidence_has_no_scores(study: Study) -> None:
+    study.well_studied = 9
+    well, less = rows_of(study.studied_scores(), "alpha")
+    assert (well["claims"], less["claims"]) == (0, 3)
+    assert [well[m] for m in ("precision", "recall", "f1", "ap")] == [None] * 4
+    assert None not in less.values()
+    study.well_studied = 0  # claim 3, without evidence, is studied too
+    assert [row["claims"] for row in rows_of(study.studied_scores(), "alpha")] == [3, 0]
+    study.old = {}  # all evidence is pooled: none at depth 0 and without systems
+    first = rows_of(study.pool_depth(), "alpha")[0]
+    assert (first["depth"], first["pooled_evidence"]) == (0, 0)
+    assert [first[m] for m in ("precision", "recall", "f1", "ap")] == [0, None, None, None]
+    none = rows_of(study.system_count(), "alpha")[0]
+    assert (none["systems"], none["recall"], none["recall_sd"]) == (0, None, None)
+
+
 def test_a_study_says_what_it_lacks(study: Study) -> None:
     with pytest.raises(
         ClaimflowError, match=r"has a rank by delta\. Systems with ranks: alpha, beta"

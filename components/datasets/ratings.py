@@ -5,74 +5,141 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, nearest
 from components.files import beginning, check_text, open_text
+from components.score.base import listed
 
 MISSING = ("", "n/a", "na", "nan", "-", "–")  # cells that are no rating, whatever their case
 
 
+Cell = tuple[int, str]  # line and text
+
+
 def read_ratings(
-    path: Path, notes: list[str] | None = None
+    path: Path, notes: list[str] | None = None, nominal: Sequence[str] = ()
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """{dimension: {claim id: {rater: rating}}} of a CSV with the columns id, rater and one a
     dimension.
 
-    A dimension is numeric when every rating is a number; cells of MISSING are no ratings, and
-    are counted in `notes`. Raises ClaimflowError for a column that lacks and for a rater that
-    rates a claim twice.
+    A dimension is ordinal, its ratings numbers, when at least half of its ratings are; a cell that
+    is none is missing then. The others, and those of `nominal`, are of labels. Cells of MISSING are
+    no ratings. `notes` name each such cell. Raises ClaimflowError for a column that lacks and for
+    a rater that rates a claim twice.
     """
+    notes = [] if notes is None else notes
     rows = _rows(path, ("id", "rater"))
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for name in rows[0][1]:
-        if name in ("id", "rater"):
-            continue
-        every = [(line, row, row[name].strip()) for line, row in rows]
-        cells = [cell for cell in every if cell[2].casefold() not in MISSING]
-        if notes is not None and len(cells) < len(every):
-            marks = dict.fromkeys(f"'{c}'" for _, _, c in every if c.casefold() in MISSING)
-            notes.append(
-                f"{name}: {len(every) - len(cells)} of {len(every)} cells are no ratings "
-                f"({', '.join(marks)})."
+    names = [name for name in rows[0][1] if name not in ("id", "rater")]
+    for name in nominal:
+        if name not in names:
+            raise ClaimflowError(
+                f"nominal: {path} has no column {name}.{nearest(name, names)} "
+                f"It has {', '.join(names) or 'none'}."
             )
-        numeric = all(_number(cell) is not None for _, _, cell in cells)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in names:
+        cells = [(line, row, row[name].strip()) for line, row in rows]
+        given = [(line, text) for line, _, text in cells if text.casefold() not in MISSING]
+        ordinal = name not in nominal and _numeric(given)
+        _note(notes, path, name, [(line, text) for line, _, text in cells], ordinal)
         units: dict[str, dict[str, Any]] = {}
-        for line, row, cell in cells:
+        for line, row, text in cells:
+            value = _number(text) if ordinal else text
+            if value is None or text.casefold() in MISSING:
+                continue
             unit = units.setdefault(row["id"].strip(), {})
             if row["rater"].strip() in unit:
                 raise ClaimflowError(
                     f"{path}, line {line}: {row['rater']} rates {row['id']} again."
                 )
-            unit[row["rater"].strip()] = _number(cell) if numeric else cell
+            unit[row["rater"].strip()] = value
         found[name] = units
     return found
 
 
-def read_scores(path: Path) -> dict[str, dict[str, float]]:
+def _numeric(cells: Sequence[Cell]) -> bool:
+    """Whether a column is one of numbers: at least half of what stands in it."""
+    return 2 * sum(_number(text) is not None for _, text in cells) >= len(cells)
+
+
+def _note(notes: list[str], path: Path, name: str, cells: list[Cell], ordinal: bool) -> None:
+    """What does not count in a column, or may not be meant as it stands, cell by cell."""
+
+    def say(what: str, some: list[Cell]) -> None:
+        if some:
+            every = listed(f"line {line} '{text}'" for line, text in some)
+            notes.append(f"{path.name}, column {name}: {what} ({len(some)}): {every}.")
+
+    given = [cell for cell in cells if cell[1].casefold() not in MISSING]
+    say("cells that are no ratings", [c for c in cells if c[1].casefold() in MISSING])
+    numbers = [cell for cell in given if _number(cell[1]) is not None]
+    if ordinal:
+        say("not numbers, so they count as missing", [c for c in given if c not in numbers])
+        return
+    if len(numbers) < len(given):
+        say("numbers among labels, which count as labels", numbers)
+    spelt: dict[str, dict[str, None]] = {}
+    for _, text in given:
+        spelt.setdefault(" ".join(text.casefold().split()), {})[text] = None
+    forms = [list(texts) for texts in spelt.values() if len(texts) > 1]
+    alike = [" and ".join(f"'{text}'" for text in some) for some in forms]
+    if alike:
+        notes.append(
+            f"{path.name}, column {name}: labels that differ in case or space alone count as "
+            f"different: {', '.join(alike)}."
+        )
+
+
+def read_scores(path: Path, notes: list[str] | None = None) -> dict[str, dict[str, float]]:
     """{measure: {claim id: value}} of a CSV with a column id, or of the JSON that the score flow
-    writes with out=; what is no number is left out."""
+    writes with out=; of several runs in it each name begins with that of its run.
+
+    Columns of words are left out, and so is a cell that is no number in a column of numbers, which
+    `notes` name. Raises ClaimflowError for a claim that stands there twice.
+    """
+    notes = [] if notes is None else notes
     if not path.is_file():
         raise ClaimflowError(f"No file of scores {path.absolute()}.")
     check_text(path)
     if beginning(path)[:1] in ("[", "{"):
-        try:
-            with open_text(path) as file:
-                runs = json.load(file)
-            rows = [row for run in runs for row in run["per_claim"]]
-        except (ValueError, KeyError, TypeError) as error:
+        return _run_scores(path)
+    rows = _rows(path, ("id",))
+    lines: dict[str, int] = {}
+    for line, row in rows:
+        first = lines.setdefault(row["id"].strip(), line)
+        if first != line:
             raise ClaimflowError(
-                f"{path} is not what flows.score writes with out=: {error!r}."
-            ) from None
-    else:
-        rows = [row for _, row in _rows(path, ("id",))]
+                f"{path}, line {line}: claim {row['id'].strip()} again, after line {first}."
+            )
     found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        for name, cell in row.items():
-            value = _number(cell)
-            if name != "id" and value is not None:
-                found.setdefault(name, {})[str(row["id"]).strip()] = value
+    for name in (name for name in rows[0][1] if name != "id"):
+        cells = [(line, row[name].strip()) for line, row in rows]
+        given = [cell for cell in cells if cell[1].casefold() not in MISSING]
+        if given and _numeric(given):
+            _note(notes, path, name, cells, ordinal=True)
+            values = {row["id"].strip(): _number(row[name]) for _, row in rows}
+            found[name] = {id: value for id, value in values.items() if value is not None}
+    return found
+
+
+def _run_scores(path: Path) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    try:
+        with open_text(path) as file:
+            runs = json.load(file)
+        for run in runs:
+            start = f"{run['name']}." if len(runs) > 1 else ""
+            for row in run["per_claim"]:
+                for name, value in row.items():
+                    if name != "id" and isinstance(value, (int, float)):
+                        found.setdefault(start + name, {})[str(row["id"])] = float(value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ClaimflowError(
+            f"{path} is not what flows.score writes with out=: {error!r}."
+        ) from None
     return found
 
 

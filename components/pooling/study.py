@@ -202,7 +202,7 @@ class Study:
         f1_change, ap_change: percent of the score at the depth before.
         """
         rows: list[Row] = []
-        before: dict[str, dict[str, float]] = {}
+        before: dict[str, dict[str, float | None]] = {}
         for depth in [*range(0, self.depth, self.step), self.depth]:
             kept = {
                 p: g for p, g in self.new.items() if min(self._of_pool(g), default=9**9) <= depth
@@ -235,8 +235,8 @@ class Study:
         """
         rows = []
         for count in range(len(self.pool) + 1):
-            sizes: list[float] = []
-            found: dict[str, dict[str, list[float]]] = {}
+            sizes: list[float | None] = []
+            found: dict[str, dict[str, list[float | None]]] = {}
             for chosen in itertools.combinations(self.pool, count):
                 kept = {
                     pair: gold
@@ -332,7 +332,7 @@ class Study:
         return rows
 
     def studied_scores(self) -> list[Row]:
-        """Scores on well-studied and on all other claims (table 11).
+        """Scores on well-studied and on all other claims (table 11); none of a group without any.
 
         The paper does not say where it cuts. Its recalls in tables 5 and 11 put some 227 of the 460
         documents on the well-studied side, which is about what claims with four documents or more
@@ -364,12 +364,19 @@ class Study:
 
     def _point(
         self, name: str, evidence: dict[Pair, GoldSet], weights: Floats | None = None
-    ) -> dict[str, float]:
-        """precision, recall, f1 and ap of one system against `evidence`."""
+    ) -> dict[str, float | None]:
+        """precision, recall, f1 and ap of one system against `evidence`; None without claims, and
+        without evidence in them, of which nothing can be found or missed, for all but precision."""
         if weights is None:
             weights = np.ones((1, len(self.claims)))
         found = self._statistics(name, _labels(evidence.items()))
-        return {measure: float(statistic(weights)[0]) for measure, statistic in found.items()}
+        some = any(weights[0, claim] for claim, _ in evidence)
+        return {
+            measure: float(statistic(weights)[0])
+            if some or (measure == "precision" and weights.any())
+            else None
+            for measure, statistic in found.items()
+        }
 
     def _sizes(self, evidence: Iterable[Pair]) -> list[int]:
         """Number of documents of each claim."""
@@ -406,10 +413,14 @@ def _percent(part: int, whole: int) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def _change(before: float | None, after: float) -> float | None:
+def _change(before: float | None, after: float | None) -> float | None:
     """Percent of the value before; None where there is none, or it is 0."""
-    return 100 * (after - before) / before if before else None
+    return 100 * (after - before) / before if before and after is not None else None
 
 
-def _spread(name: str, values: list[float]) -> Row:
-    return {name: plain.fmean(values), f"{name}_sd": plain.pstdev(values)}
+def _spread(name: str, values: list[float | None]) -> Row:
+    """Mean and standard deviation of the values that are there."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return {name: None, f"{name}_sd": None}
+    return {name: plain.fmean(known), f"{name}_sd": plain.pstdev(known)}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import collections
+from statistics import fmean
 from typing import Any
 
 from components.records import AVERITEC_LABELS, Record
 from components.report.compare import Comparison
-from components.score.formula import usable
+from components.score.base import Measure
+from components.score.formula import measured, usable
+
+SEED = 13  # of the resamples of the baseline
 
 
 class Differing(Record):
@@ -103,6 +107,61 @@ def confusions(found: Comparison) -> dict[str, Confusion]:
         inside = [label for label in labels if label in gold]
         counts = [[pairs[label, column] for column in columns] for label in inside]
         tables[name] = Confusion(gold=inside, predicted=columns, counts=counts)
+    return tables
+
+
+class Majority(Record):
+    """What always giving the label that most claims have would score: a baseline that looks at no
+    claim. measures: accuracy and f1_macro, over `claims` claims."""
+
+    label: str
+    claims: int
+    measures: dict[str, Measure]
+
+
+def majority(found: Comparison) -> Majority | None:
+    """The majority baseline on the claims that all runs with labels have; None without any."""
+    rows = next(iter(_shared(found, ("f1",)).values()), [])
+    gold = [row["gold"] for row in rows]
+    if not gold:
+        return None
+    label = collections.Counter(gold).most_common(1)[0][0]
+    macro = (p.measures["f1_macro"].formula for p in found.runs if "f1_macro" in p.measures)
+    formulas = {"accuracy": [], "f1_macro": next(macro, [])}
+    always = [{"gold": g, "predicted": label, "accuracy": float(g == label)} for g in gold]
+    kept = {name: formulas[name] for name in formulas if name in found.values}
+    measures = measured(kept, always, found.draws, SEED)
+    return Majority(label=label, claims=len(gold), measures=measures)
+
+
+class Repeats(Record):
+    """What a run's QAs are like: their mean number a claim, on how many claims some repeat a
+    question, and Hungarian METEOR as it is and without these repeats. score, score_once: the same
+    of the AVeriTeC score."""
+
+    qas: float
+    repeating: int
+    qa: float
+    qa_once: float
+    score: float
+    score_once: float
+
+
+def repeats(found: Comparison, level: float) -> dict[str, Repeats]:
+    """What repeated questions do to each run that has such rows, on the claims that all have."""
+    wanted = ("mean", "qas", "repeats", "qa", "qa_once", "accuracy")
+    tables = {}
+    for name, rows in _shared(found, wanted).items():
+        right = [row["accuracy"] for row in rows]
+        qa, once = ([row[column] for row in rows] for column in ("qa", "qa_once"))
+        tables[name] = Repeats(
+            qas=fmean(row["qas"] for row in rows),
+            repeating=sum(row["repeats"] > 0 for row in rows),
+            qa=fmean(qa),
+            qa_once=fmean(once),
+            score=fmean(r * (v > level) for r, v in zip(right, qa, strict=True)),
+            score_once=fmean(r * (v > level) for r, v in zip(right, once, strict=True)),
+        )
     return tables
 
 

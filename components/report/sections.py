@@ -8,6 +8,7 @@ from components.report.claims import Differing
 from components.report.compare import ALL_PAIRS, SWAPS, Comparison, Pair, Point
 from components.report.table import figure, heading
 
+COST_UNKNOWN = "not known, as files of predictions say nothing of what they cost to make."
 MATRIX = 10  # more runs than this: pairs stand in pairs.csv alone
 KINDS = {
     "first": "Only {0} right",
@@ -65,8 +66,9 @@ def sections(
         counts = by_claim.agreement(found, *pair)
         optional = [
             _measures(found, *pair) if any(found.pair(m, *pair) for m in found.values) else None,
-            _ranks(found) if found.primary in found.ranks else None,
+            _ranks(found) if found.primary in found.ranks and len(found.runs) > 2 else None,
             _labels(found, pair, counts) if counts else None,
+            _questions(found, pair),
             _calibration(found, pair),
             _cost(found),
             Section(title="How to read this", text=_reading(found)),
@@ -91,7 +93,7 @@ def finding(found: Comparison) -> list[str]:
             return [f"**All {len(found.failed)} runs failed**: nothing is compared."]
         if len(found.runs) == 1:
             return [f"Only {found.label(found.runs[0].name)} has results: nothing is compared."]
-        return ["No two runs have a measure in common: nothing is compared."]
+        return [f"No two runs have {heading(found.primary)}: nothing is compared on it."]
     name, values = heading(found.primary), found.values[found.primary]
     pair = found.pair(found.primary, runs[0].name, runs[1].name)
     best, second = (found.label(point.name) for point in runs[:2])
@@ -102,7 +104,6 @@ def finding(found: Comparison) -> list[str]:
             "whether that could be chance was not tested (see the notes)."
         ]
     n = found.claims[found.primary]
-    start = f"{one:.3f} against {other:.3f}, a difference of"
     tests = (
         f"p {p_text(pair.p_bootstrap)} by paired bootstrap, {p_text(pair.p_randomisation)} by "
         "randomisation" + (f", {p_text(pair.p)} after Holm's correction" if found.tests > 1 else "")
@@ -110,18 +111,19 @@ def finding(found: Comparison) -> list[str]:
     ahead = f"{best} is ahead in {_percent(pair.ahead)} of resamples."
     if pair.value:
         lines = [
-            f"**{best} is ahead of {second}** on {name}: {start} {_difference(pair)} over {n} "
-            "claims. The difference is "
-            f"**{'significant' if pair.significant else 'not significant'}** ({tests}); {ahead}"
+            f"**{best} is ahead of {second}** on {name}: {one:.3f} against {other:.3f}, a "
+            f"difference of **{abs(pair.value):.3f}** ({_between(pair)}) over **{n} claims**. The "
+            f"difference is **{'significant' if pair.significant else 'not significant'}** "
+            f"({tests}); {ahead}"
         ]
     else:
         lines = [
             f"**{best} and {second} are level** on {name}: {one:.3f} each, a difference of "
-            f"{_difference(pair)} over {n} claims ({tests}); {ahead}"
+            f"{pair.value:.3f} ({_between(pair)}) over **{n} claims** ({tests}); {ahead}"
         ]
     power = (
-        f"On these {n} claims, a single test would find a true difference of "
-        f"{pair.detectable:.3f} between the two four times out of five."
+        f"The **minimal detectable difference** on these {n} claims is {pair.detectable:.3f}: a "
+        "test finds a true difference of that size between the two four times out of five."
         if pair.detectable
         else "They are alike on every claim, so what difference could be found here is not known."
     )
@@ -129,6 +131,7 @@ def finding(found: Comparison) -> list[str]:
         needed = n * (pair.detectable / pair.value) ** 2
         power += f" To find one as small as that seen here takes about {needed:,.0f} claims."
     lines.append(power)
+    lines += _baseline(found)
     if len(runs) == 2:
         others = [p for p in found.pairs if p.measure != found.primary]
         won = [heading(p.measure) for p in others if p.significant and p.better]
@@ -137,8 +140,8 @@ def finding(found: Comparison) -> list[str]:
         if others:
             lines.append(
                 f"Of the {len(others)} other measures, {best} is significantly better on "
-                f"{len(won)}, worse on {len(lost)}{_names(lost)}; on {len(even)} the two can't be "
-                f"told apart{_names(even)}."
+                f"{len(won) or 'none'}, worse on {len(lost) or 'none'}{_names(lost)}; on "
+                f"{len(even) or 'none'} the two can't be told apart{_names(even)}."
             )
     else:
         level = [found.label(p.name) for p in runs if values[p.name].value == one]
@@ -154,7 +157,38 @@ def finding(found: Comparison) -> list[str]:
             else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
             "another measure, by cost, or on more claims."
         )
-    return lines
+    return [*lines, _cost_line(found, [point.name for point in runs[:2]])]
+
+
+def _baseline(found: Comparison) -> list[str]:
+    """What always giving the commonest label would score, and who does no better."""
+    always = by_claim.majority(found)
+    if not always:
+        return []
+    figures = [f"{heading(m)} {v.value:.3f}" for m, v in always.measures.items()]
+    line = f"Majority baseline: always answering {always.label} has {' and '.join(figures)}"
+    for measure, own in always.measures.items():
+        values = found.values[measure]
+        below = [n for n, v in values.items() if v.value <= own.value]
+        if below:
+            named = ", ".join(f"{found.label(n)} ({values[n].value:.3f})" for n in below)
+            line += f"; no better on {heading(measure)}: **{named}**"
+    return [line + "."]
+
+
+def _cost_line(found: Comparison, names: list[str]) -> str:
+    """What the best two cost, where it is known."""
+    if not _timed(found):
+        return f"Cost: {COST_UNKNOWN}"
+    parts = []
+    for point in (p for p in found.runs if p.name in names):
+        claims = max(len(point.per_claim), 1)
+        tokens = sum(point.tokens.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion"))
+        seconds = sum(point.compute.values()) / claims
+        spent = f"{seconds:.3f} s" if point.compute else "an unknown time"
+        spent += f" and {tokens / claims:,.0f} tokens" if tokens else ""
+        parts.append(f"{found.label(point.name)} {spent}")
+    return f"Cost a claim: {'; '.join(parts)}."
 
 
 def _names(names: list[str]) -> str:
@@ -241,8 +275,40 @@ def leaderboard(found: Comparison) -> Table:
             apart = [_difference(pair), p_text(pair.p), sign]
         spent = [f"{sum(point.seconds.values()):.1f}", _from_cache(point)] if timed else []
         rows.append([*start, *figures, *apart, *spent])
-    caption = f"Behind the best, p and significant: on {heading(found.primary)}."
+    always = by_claim.majority(found)
+    if always and set(always.measures) & set(found.shown):
+        figures = [figure(always.measures.get(m)) for m in found.shown]
+        blank = [""] * (max(len(axes), 1) - 1)
+        start = [f"always {always.label} (baseline)", *blank]
+        rows.append([*start, *figures, "–", "–", "–", *(("–", "–") if timed else ())])
+    caption = (
+        "Best first; values with 95 % intervals. Behind the best, p and significant: on "
+        f"{heading(found.primary)}{', which the baseline is not tested on' if always else ''}."
+    )
     return Table(columns=columns, rows=rows, words=len(axes) or 1, caption=caption)
+
+
+def brief(found: Comparison, pair: tuple[str, str] | None) -> Table | None:
+    """The figures that a terminal has room for: of two runs the shown measures side by side, of
+    more the measure that decides."""
+    if not pair:
+        return None
+    if len(found.runs) > 2:
+        whole = leaderboard(found)
+        first = len(_axes(found)) or 1
+        behind = first + len(found.shown)
+        kept = [*range(first + 1), *range(behind, behind + 3)]
+        columns, *rows = ([row[i] for i in kept] for row in (whole.columns, *whole.rows))
+        return Table(columns=columns, rows=rows)
+    rows = []
+    for name in found.shown:
+        test = found.pair(name, *pair)
+        values = found.values[name]
+        both = [f"{values[run].value:.3f}" if run in values else "–" for run in pair]
+        apart = [_difference(test), "yes" if test.significant else "no"] if test else ["–", "–"]
+        rows.append([heading(name), *both, *apart])
+    one, other = map(found.label, pair)
+    return Table(columns=["measure", one, other, "difference", "significant"], rows=rows)
 
 
 def _timed(found: Comparison) -> bool:
@@ -283,7 +349,11 @@ def _measures(found: Comparison, first: str, second: str) -> Section:
         for name in found.values
         if (pair := found.pair(name, first, second))
     ]
-    tables = [Table(columns=columns, rows=rows)]
+    caption = (
+        f"Difference: {one} less {other}, paired; values with 95 % intervals, p values after Holm, "
+        "detectable: the minimal detectable difference."
+    )
+    tables = [Table(columns=columns, rows=rows, caption=caption)]
     if 2 < len(found.runs) <= MATRIX:
         tables.append(_matrix(found))
     return Section(
@@ -363,7 +433,7 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
                 columns=["gold \\ predicted", *matrix.predicted, "claims"],
                 rows=rows,
                 marks=marks,
-                caption=found.label(name),
+                caption=f"{found.label(name)}: claims by gold label (row) and predicted label.",
             )
         )
     return Section(
@@ -377,6 +447,50 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
         plot="confusion",
         fold=True,
         caption="Claims by gold label (row) and predicted label (column); shade: share of the row.",
+    )
+
+
+def _questions(found: Comparison, pair: tuple[str, str]) -> Section | None:
+    """How many QAs the runs give, and what repeating a question does for their scores."""
+    level = float(name[9:]) if (name := found.primary).startswith("score_at_") else 0.25
+    known = by_claim.repeats(found, level)
+    if not known:
+        return None
+    score = heading(f"score_at_{level:.2f}")
+    rows = [
+        [
+            found.label(name),
+            f"{own.qas:.1f}",
+            str(own.repeating),
+            f"{own.qa:.3f}",
+            f"{own.qa_once:.3f} ({own.qa_once - own.qa:+.3f})",
+            f"{own.score:.3f}",
+            f"{own.score_once:.3f} ({own.score_once - own.score:+.3f})",
+        ]
+        for name in (point.name for point in found.runs)
+        if (own := known.get(name))
+    ]
+    text = []
+    if set(pair) <= known.keys():
+        (a, one), (b, other) = ((found.label(name), known[name]) for name in pair)
+        text.append(
+            f"Repeating a question raises Hungarian METEOR, as one QA can then match several gold "
+            f"ones (a known flaw of the measure). It brings {a} {one.qa - one.qa_once:+.3f} and "
+            f"{b} {other.qa - other.qa_once:+.3f} of {heading('qa')}. On {score} the difference of "
+            f"the two is {one.score - other.score:+.3f} as submitted and "
+            f"**{one.score_once - other.score_once:+.3f}** without the repeats."
+        )
+    columns = [
+        *("run", "QAs a claim", "claims with a repeat", heading("qa"), "without repeats"),
+        *(score, "without repeats"),
+    ]
+    caption = (
+        "Means over claims; of QAs with the same question among the first 10 the first is kept."
+    )
+    return Section(
+        title="Questions and answers",
+        text=text,
+        tables=[Table(columns=columns, rows=rows, caption=caption)],
     )
 
 
@@ -398,7 +512,12 @@ def _calibration(found: Comparison, pair: tuple[str, str]) -> Section | None:
     return Section(
         title="Calibration",
         tables=[
-            Table(columns=["run", "bin", "claims", "confidence", "accuracy"], rows=rows, words=2)
+            Table(
+                columns=["run", "bin", "claims", "confidence", "accuracy"],
+                rows=rows,
+                words=2,
+                caption="Claims by confidence in a label: its mean, and how many are right.",
+            )
         ],
         plot="calibration",
         fold=True,
@@ -408,6 +527,7 @@ def _calibration(found: Comparison, pair: tuple[str, str]) -> Section | None:
 
 
 def _claims(found: Comparison, pair: tuple[str, str], most: int) -> Section | None:
+    first, second = pair
     claims = by_claim.differing(found, *pair)
     if not claims:
         return None
@@ -423,16 +543,16 @@ def _claims(found: Comparison, pair: tuple[str, str], most: int) -> Section | No
         title="Claim by claim",
         text=[
             f"The two {what} on {len(claims)} claims. Those furthest apart on "
-            f"{heading(found.primary)} come first; claims.csv has all claims of all runs."
+            f"{heading(found.primary)} come first, with the scores of {found.label(first)} – "
+            f"{found.label(second)}; claims.csv has all claims of all runs."
         ],
         claims=groups,
     )
 
 
-def _cost(found: Comparison) -> Section:
+def _cost(found: Comparison) -> Section | None:
     if not _timed(found):
-        text = "Not known: files of predictions say nothing of what they cost to make."
-        return Section(title="Cost", text=[text])
+        return None
     columns = [
         *("run", "seconds of this run", "from cache", "seconds to compute"),
         *("prompt tokens", "completion tokens"),
@@ -455,11 +575,11 @@ def _cost(found: Comparison) -> Section:
                 *(f"{n:,.0f}" if n else "–" for n in _training(point) if learned),
             ]
         )
-    text = (
+    caption = (
         "Seconds to compute are those of the pipeline's steps when they were computed, whether or "
         "not the cache had them; tokens likewise."
     )
-    return Section(title="Cost", text=[text], tables=[Table(columns=columns, rows=rows)])
+    return Section(title="Cost", tables=[Table(columns=columns, rows=rows, caption=caption)])
 
 
 def _training(point: Point) -> tuple[float, float]:
@@ -478,6 +598,10 @@ def _figure(found: Comparison, measure: str, run: str) -> str:
     text = figure(found.values[measure].get(run))
     n = found.over(measure, run) if run in found.values[measure] else None
     return f"{text}, n {n}" if n else text
+
+
+def _between(pair: Pair) -> str:
+    return f"95 % interval {pair.low:.3f} to {pair.high:.3f}"
 
 
 def _difference(pair: Pair) -> str:

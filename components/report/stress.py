@@ -8,11 +8,30 @@ from typing import Any
 from components.report.table import heading, markdown
 from components.score.perturb import TESTS
 
+WIDTH = 100  # of a table
+
 
 def stress_report(title: str, columns: list[str], rows: list[list[Any]], notes: list[str]) -> str:
-    """Markdown: the change of each measure in per cent, notes, and what each test does."""
-    cells = [[*row[:2], *map(percent, row[2:])] for row in rows]
-    table = markdown([*columns[:2], *map(heading, columns[2:])], cells)
+    """Markdown: the change of each measure in per cent, in tables as wide as a terminal, notes, and
+    what each test does. Measures that no test changes are named below the tables."""
+    moved = [i for i in range(2, len(columns)) if any(row[i] for row in rows)]
+    still = [heading(columns[i]) for i in range(2, len(columns)) if i not in moved]
+    if still:
+        notes = [*notes, f"Changed by no test: {', '.join(still)}."]
+    names = max((len(row[1]) + len(row[0]) for row in rows), default=0) + 7
+    parts: list[list[int]] = [[]]
+    for i in moved:
+        width = names + sum(len(heading(columns[k])) + 3 for k in [*parts[-1], i])
+        if parts[-1] and width > WIDTH:
+            parts.append([])
+        parts[-1].append(i)
+    table = "\n\n".join(
+        markdown(
+            [*columns[:2], *(heading(columns[i]) for i in part)],
+            [[*row[:2], *(percent(row[i]) for i in part)] for row in rows],
+        )
+        for part in parts
+    )
     done = [row[1] for row in rows if row[1] in TESTS]
     about = [
         f"- {name}: {TESTS[name].about}."
@@ -39,7 +58,9 @@ def stress_plot(columns: list[str], rows: list[list[Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     values = np.array([[np.nan if x is None else x for x in row[2:]] for row in rows], dtype=float)
-    picture = Figure(figsize=(3.2 + 1.25 * values.shape[1], 1.6 + 0.34 * len(rows)), layout="tight")
+    picture = Figure(
+        figsize=(3.2 + 1.25 * values.shape[1], 1.6 + 0.34 * len(rows)), layout="constrained"
+    )
     FigureCanvasAgg(picture)
     panel = picture.subplots()
     image = panel.imshow(values, cmap="RdBu", vmin=-100, vmax=100, aspect="auto")

@@ -29,6 +29,7 @@ HEADINGS = {
     "ev2r_f1": "Ev2R F1",
     "proxy": "proxy",
     "proxy_llm": "proxy by LLM",
+    "proxy_probability": "proxy by LLM, probability",
     "reference_less": "reference-less",
     "trained": "trained similarity",
     "rouge_l": "ROUGE-L",
@@ -148,7 +149,8 @@ def run_table(name: str, scores: Scores) -> str:
     """A run's measures with their 95 % intervals, and its notes."""
     names = [m for m in HEADINGS if m in scores.measures]
     names += [m for m in scores.measures if m not in HEADINGS]
-    rows = [[heading(name), name, figure(scores.measures[name])] for name in names]
+    names += scores.unmeasured
+    rows = [[heading(name), name, figure(scores.measures.get(name))] for name in names]
     notes = "".join(
         f"- {html.escape(note, quote=False)}\n" for note in [*fewer(scores), *scores.notes]
     )

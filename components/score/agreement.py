@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from components.errors import ClaimflowError
@@ -111,6 +111,14 @@ def krippendorff_alpha(
     )
 
 
+def level(ratings: Iterable[dict[str, Any]]) -> str:
+    """What kind of ratings these are: ordinal (numbers), nominal (labels), or none at all."""
+    values = [value for unit in ratings for value in unit.values()]
+    if not values:
+        return "without ratings"
+    return "nominal" if any(isinstance(value, str) for value in values) else "ordinal"
+
+
 def agreements(ratings: Ratings, draws: int = 1000, seed: int = 13) -> list[Agreement]:
     """Every coefficient that fits: those of nominal ratings for texts, those of ordered ones for
     numbers, where the mean standard deviation within a unit stands too.
@@ -121,12 +129,11 @@ def agreements(ratings: Ratings, draws: int = 1000, seed: int = 13) -> list[Agre
     units = [unit for unit in ratings if len(unit) > 1]
     if not units:
         return []
-    numeric = all(isinstance(v, (int, float)) for unit in units for v in unit.values())
     common = collections.Counter(len(unit) for unit in units).most_common(1)[0][0]
     even = [unit for unit in units if len(unit) == common]
     two = len({rater for unit in units for rater in unit}) == 2
     wanted: list[tuple[str, Ratings, Callable[[Ratings], float]]] = []
-    if numeric:
+    if level(units) == "ordinal":
         wanted.append(
             ("Krippendorff's alpha, ordinal", units, lambda u: krippendorff_alpha(u, "ordinal"))
         )
@@ -175,7 +182,7 @@ def _with_interval(
 
 def mean_ratings(units: dict[str, dict[str, Any]]) -> dict[str, float]:
     """The mean rating of each claim; empty for a dimension of texts."""
-    if any(isinstance(value, str) for unit in units.values() for value in unit.values()):
+    if level(units.values()) == "nominal":
         return {}
     return {id: sum(unit.values()) / len(unit) for id, unit in units.items()}
 

@@ -23,7 +23,7 @@ from components.records import AVERITEC_LABELS, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
-from components.score.meteor import meteors, source
+from components.score.meteor import Floats, meteors, source
 from components.score.pairing import confusion, note, paired
 from components.score.rows import breakdown
 from components.score.words import tokenise
@@ -45,6 +45,9 @@ class Averitec2024(Scorer):
     score_at_0.25 …: share of claims with the right label and `qa` strictly above the level.
     accuracy; f1_macro over the four labels; f1_LABEL.
     brier, ece (lower is better): over the claims whose prediction has probabilities.
+
+    Rows have `qas`, the number of QAs, `repeats`, how many of those that count repeat a question,
+    and `qa_once`, what `qa` is without these: a QA that stands there twice can match two gold ones.
 
     Tables: by_label and by_type (table 5 of the paper; qas: QAs submitted a claim), by_medium and
     by_gold_qas (table 4; a claim counts for each medium of its gold answers), by_strategy,
@@ -87,11 +90,13 @@ class Averitec2024(Scorer):
                 for asked, c in zip(questions, claims, strict=True)
             ]
         )
-        qa = hungarian_meteors(
+        matrices = hungarian_matrices(
             [(said, gold_strings(c)) for said, c in zip(strings, claims, strict=True)]
         )
         rows = []
-        for claim, prediction, q_score, qa_score in zip(claims, paired, q, qa, strict=True):
+        for claim, prediction, q_score, matrix in zip(claims, paired, q, matrices, strict=True):
+            qa_score = assignment(matrix)
+            once = _once(prediction, self.first) if prediction else []
             label = prediction.label if prediction else None
             right = float(label == claim.label)
             row = {
@@ -103,6 +108,8 @@ class Averitec2024(Scorer):
                 **{_level_name(level): right * (qa_score > level) for level in self.levels},
                 "accuracy": right,
                 "qas": float(len(prediction.evidence)) if prediction else 0.0,
+                "repeats": float(len(matrix) - len(once)),
+                "qa_once": qa_score if len(once) == len(matrix) else assignment(matrix[once]),
             }
             if prediction and prediction.probabilities:
                 row["confidence"] = prediction.probabilities.get(prediction.label, 0.0)
@@ -267,18 +274,23 @@ def hungarian_meteor(predicted: Sequence[str], gold: Sequence[str]) -> float:
 
 def hungarian_meteors(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[float]:
     """`hungarian_meteor` of many (predicted, gold), in a tenth of the time."""
-    values: list[float] = []
+    return [assignment(matrix) for matrix in hungarian_matrices(pairs)]
+
+
+def hungarian_matrices(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Floats]:
+    """METEOR of each predicted (row) with each gold string (column), of many (predicted, gold)."""
+    matrices: list[Floats] = []
     with _no_garbage():
         for start in range(0, len(pairs), AT_ONCE):
-            values += _hungarian(pairs[start : start + AT_ONCE])
-    return values
+            matrices += _matrices(pairs[start : start + AT_ONCE])
+    return matrices
 
 
-def _hungarian(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterator[float]:
+def _matrices(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Floats]:
     texts = list(dict.fromkeys(text for pair in pairs for side in pair for text in side))
     known = dict(zip(texts, tokenise(texts), strict=True))
     jobs = [([known[p] for p in predicted], [known[g] for g in gold]) for predicted, gold in pairs]
-    return map(assignment, meteors(jobs))
+    return meteors(jobs)
 
 
 @contextlib.contextmanager
@@ -362,9 +374,19 @@ def _claims(
 
 
 def _repeats(prediction: Prediction, first: int | None) -> bool:
-    questions = prediction.asked or [e.question for e in prediction.evidence]
-    plain = [" ".join(q.casefold().split()) for q in questions[:first] if q]
-    return len(set(plain)) < len(plain)
+    questions = (prediction.asked or [e.question for e in prediction.evidence])[:first]
+    return len(_first_asked(questions)) < len(questions)
+
+
+def _once(prediction: Prediction, first: int | None) -> list[int]:
+    """Positions of the QAs that count and whose question no QA before has."""
+    return _first_asked([e.question for e in prediction.evidence[:first]])
+
+
+def _first_asked(questions: Sequence[str]) -> list[int]:
+    """Positions of questions that are none or new; case and white space don't count."""
+    plain = [" ".join(question.casefold().split()) for question in questions]
+    return [i for i, question in enumerate(plain) if not question or question not in plain[:i]]
 
 
 # Tables

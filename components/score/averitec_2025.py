@@ -26,6 +26,7 @@ from components.score.judge import (
     failures,
     official_facts,
     read_facts,
+    unjudged,
 )
 from components.score.pairing import first_of_each
 from components.score.rows import breakdown, mean
@@ -185,6 +186,7 @@ class Averitec2025(JudgedScorer):
             tables=tables,
             notes=notes,
             incomplete=bool(problems),
+            unmeasured=unjudged(JUDGED, rows, problems),
         )
 
 

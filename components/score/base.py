@@ -40,6 +40,7 @@ class Scores(Record):
     a mean (paired tests between runs use these columns).
     notes: what a reader should know: claims without prediction, extra ones, quirks followed.
     incomplete: something that may go well another time failed, so these are not kept in the cache.
+    unmeasured: measures that were wanted and have no value, and why; `notes` say so as well.
     """
 
     measures: dict[str, Measure] = {}
@@ -47,6 +48,7 @@ class Scores(Record):
     tables: dict[str, list[dict[str, Any]]] = {}  # breakdowns, confusion matrix
     notes: list[str] = []
     incomplete: bool = False
+    unmeasured: dict[str, str] = {}
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -103,6 +105,9 @@ class Scorer:
         if rankings is not None and "rankings" in self.reads:
             check_ids(rankings, gold, "rankings")
         scores = self.measure(gold, predictions or [], rankings or {}, ctx)
+        for why in dict.fromkeys(scores.unmeasured.values()):
+            names = [name for name, reason in scores.unmeasured.items() if reason == why]
+            before.append(f"No value for {', '.join(names)}: {why}.")
         return msgspec.structs.replace(scores, notes=[*before, *scores.notes, *after])
 
     def measure(
@@ -133,7 +138,8 @@ def score_once(
     for name, measure in list(scores.measures.items()):
         if not all(math.isfinite(x or 0) for x in (measure.value, measure.low, measure.high)):
             del scores.measures[name]  # JSON has no such number
-            scores.notes.append(f"{name} has no value here ({measure.value}) and is left out.")
+            scores.unmeasured[name] = f"it is {measure.value}"
+            scores.notes.append(f"No value for {name}: it is {measure.value}.")
     if not scores.incomplete:
         # Not `records.encode`: it sorts keys, and measures have an order to be read in.
         cache.record(key, Action(outputs=[cache.put(msgspec.json.encode(scores))]))
@@ -151,6 +157,7 @@ def merged(scores: Scores, more: Scores) -> Scores:
         tables={**scores.tables, **more.tables},
         notes=[*scores.notes, *more.notes],
         incomplete=scores.incomplete or more.incomplete,
+        unmeasured={**scores.unmeasured, **more.unmeasured},
     )
 
 

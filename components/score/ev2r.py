@@ -4,7 +4,7 @@ evidence, against the reference verdict, or against nothing but the claim."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from components.score.judge import (
     read_coverage,
     read_facts,
     read_label,
+    unjudged,
 )
 from components.score.pairing import first_of_each
 from components.score.rows import breakdown, mean
@@ -38,12 +39,13 @@ from components.step import Context, Step
 
 T = TypeVar("T")
 
-JUDGED = ("reference", "proxy_llm", "reference_less")
+JUDGED = ("reference", "proxy_llm", "proxy_probability", "reference_less")
 TRAINED = ("proxy", "trained")
+LETTERS = ("A", "B", "C", "D")  # of the labels, one token each
 OVERLAP = ("rouge_l", "bleu", "meteor", "hungarian_meteor")
 MEASURES = (
-    "ev2r", "ev2r_precision", "ev2r_recall", "ev2r_f1", "proxy", "proxy_llm", "reference_less",
-    "trained", *OVERLAP,
+    "ev2r", "ev2r_precision", "ev2r_recall", "ev2r_f1", "proxy", "proxy_llm",
+    "proxy_probability", "reference_less", "trained", *OVERLAP,
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -60,8 +62,9 @@ class Ev2r(JudgedScorer):
     proxy: probability that a model trained on claims with gold evidence gives the gold verdict on
     the predicted evidence (section 3.2; theirs is DeBERTa). Needs `train`.
     ev2r: weight · ev2r_f1 + (1 − weight) · proxy (section 3.3), where both parts are computed.
-    proxy_llm: share of the judge's runs that give the gold verdict on the predicted evidence
-    (section 4.4 takes the log-probability of the gold label, which not every engine can tell).
+    proxy_llm: share of the judge's runs that give the gold verdict on the predicted evidence.
+    proxy_probability: probability of the gold verdict, of the four, that the judge gives it on the
+    predicted evidence: exp of its log-probability (section 4.4), which not every engine can tell.
     reference_less: share of the claim's facts that the predicted evidence supports or contradicts
     (section 4.4).
     trained: TrainedSimilarity of predicted and reference evidence (section 4.4, BLEURT). Needs
@@ -84,6 +87,7 @@ class Ev2r(JudgedScorer):
     weight: float = 0.5
     evidence_prompt: Path = Path("ev2r_evidence.txt")
     proxy_prompt: Path = Path("ev2r_proxy.txt")
+    choice_prompt: Path = Path("ev2r_choice.txt")
     reference_less_prompt: Path = Path("ev2r_reference_less.txt")
     official: bool = False
 
@@ -106,6 +110,7 @@ class Ev2r(JudgedScorer):
                 raise ClaimflowError(f"scorer.{name} is null, and parts {parts} need one.")
         self.evidence_prompt = prompt_file(self.evidence_prompt, PROMPTS)
         self.proxy_prompt = prompt_file(self.proxy_prompt, PROMPTS)
+        self.choice_prompt = prompt_file(self.choice_prompt, PROMPTS)
         self.reference_less_prompt = prompt_file(self.reference_less_prompt, PROMPTS)
         if self.train is not None:
             self.train = Path(self.train).absolute()
@@ -137,6 +142,8 @@ class Ev2r(JudgedScorer):
             f1, proxy = row.get("ev2r_f1"), row.get("proxy")
             if f1 is not None and proxy is not None:
                 row["ev2r"] = self.weight * f1 + (1 - self.weight) * proxy
+            elif proxy is not None and "ev2r_f1" in row:
+                row["ev2r"] = None
         measures = measured({name: [] for name in MEASURES}, rows, self.draws, self.seed)
         names = list(measures)
         return Scores(
@@ -148,6 +155,7 @@ class Ev2r(JudgedScorer):
             },
             notes=notes,
             incomplete=bool(problems),
+            unmeasured=unjudged(MEASURES, rows, problems),
         )
 
     # Parts
@@ -165,8 +173,8 @@ class Ev2r(JudgedScorer):
         texts = [evidence.lines(some) for some in pairs]
         some = [i for i, text in enumerate(texts) if text.strip()]
 
-        def ask(mode: str, prompt: Path, read: Callable[[str], T]) -> dict[int, list[T | None]]:
-            asked = [
+        def asked(mode: str, prompt: Path, choices: Sequence[str] = ()) -> list[Asked]:
+            return [
                 Asked(
                     id=claims[i].id,
                     mode=mode,
@@ -175,12 +183,20 @@ class Ev2r(JudgedScorer):
                         claim=claims[i].text,
                         reference=evidence.lines(evidence.gold_pairs(claims[i])),
                         predicted=texts[i],
+                        labels="\n".join(
+                            f"{letter}. {label}"
+                            for letter, label in zip(LETTERS, AVERITEC_LABELS, strict=True)
+                        ),
                     ),
+                    choices=list(choices),
                 )
                 for i in some
             ]
+
+        def ask(mode: str, prompt: Path, read: Callable[[str], T]) -> dict[int, list[T | None]]:
             assert self.judge
-            return dict(zip(some, self.judge.ask(asked, read, ctx, problems), strict=True))
+            found = self.judge.ask(asked(mode, prompt), read, ctx, problems)
+            return dict(zip(some, found, strict=True))
 
         def fill(name: str, found: dict[int, list[float | None]]) -> None:
             for i, row in enumerate(rows):
@@ -195,8 +211,6 @@ class Ev2r(JudgedScorer):
                 ("ev2r_f1", f1_of),
             ):
                 fill(name, {i: [value(f) if f else None for f in r] for i, r in facts.items()})
-            if weak := control(self.judge, self.evidence_prompt, ctx):
-                notes.insert(0, weak)
         if "proxy_llm" in self.parts:
             said = ask("proxy", self.proxy_prompt, lambda r: read_label(r, AVERITEC_LABELS))
             fill(
@@ -204,8 +218,19 @@ class Ev2r(JudgedScorer):
                 {i: [None if x is None else float(x == claims[i].label) for x in runs]
                  for i, runs in said.items()},
             )  # fmt: skip
+        if "proxy_probability" in self.parts:
+            questions = asked("proxy_probability", self.choice_prompt, LETTERS)
+            chances = self.judge.likely(questions, ctx, problems)
+            place = {label: n for n, label in enumerate(AVERITEC_LABELS)}
+            fill(
+                "proxy_probability",
+                {i: [None if x is None else x[place[str(claims[i].label)]] for x in runs]
+                 for i, runs in zip(some, chances, strict=True)},
+            )  # fmt: skip
         if "reference_less" in self.parts:
             fill("reference_less", ask("reference_less", self.reference_less_prompt, read_coverage))
+        if weak := control(self.judge, self.evidence_prompt, ctx):
+            notes.insert(0, weak)
         notes += cost(ctx)
         if self.official and problems:
             notes.append(f"official=true: replies that count 0 ({len(problems)}): {problems[:10]}.")

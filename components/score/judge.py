@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -16,7 +16,7 @@ from components.cache import open_cache
 from components.engines.base import Engine, Message, Reply, Request, count
 from components.errors import ClaimflowError
 from components.files import home
-from components.records import Claim, Prediction, Record, read_lines
+from components.records import BadLine, Claim, Prediction, Record, read_lines
 from components.score.base import Rankings, Scorer, Scores, listed
 from components.score.numerals import VALUES
 from components.step import Context
@@ -25,11 +25,13 @@ T = TypeVar("T")
 
 
 class Asked(Record):
-    """What a judge is asked about one claim. mode: evidence, questions, proxy or reference_less."""
+    """What a judge is asked about one claim. mode: evidence, questions, proxy, proxy_probability
+    or reference_less. choices: answers of which it is asked how likely each is."""
 
     id: str
     mode: str
     prompt: str
+    choices: list[str] = []
 
 
 class ReplyError(Exception):
@@ -71,6 +73,18 @@ class Judge:
 
         Raises ClaimflowError when no question got a reply at all.
         """
+        return self._runs(asked, lambda reply: read(reply.text), ctx, problems)
+
+    def likely(
+        self, asked: list[Asked], ctx: Context, problems: list[str]
+    ) -> list[list[list[float] | None]]:
+        """`ask` for the probability of each of the choices, which sum to 1: those that the model
+        gives their first tokens, as shares of their sum."""
+        return self._runs(asked, _probabilities, ctx, problems)
+
+    def _runs(
+        self, asked: list[Asked], read: Callable[[Reply], T], ctx: Context, problems: list[str]
+    ) -> list[list[T | None]]:
         return [list(runs) for runs in zip(*(
             self._ask(asked, read, run, ctx, problems) for run in range(self.repeats)
         ), strict=True)]  # fmt: skip
@@ -78,7 +92,7 @@ class Judge:
     def _ask(
         self,
         asked: list[Asked],
-        read: Callable[[str], T],
+        read: Callable[[Reply], T],
         run: int,
         ctx: Context,
         problems: list[str],
@@ -98,7 +112,7 @@ class Judge:
                     reasons[i] = reply.error
                     continue
                 try:
-                    found[i] = read(reply.text)
+                    found[i] = read(reply)
                     del reasons[i]
                 except ReplyError as error:
                     cut = "; it was cut off" if reply.finish_reason == "length" else ""
@@ -134,7 +148,8 @@ class LlmJudge(Judge):
         requests = [
             Request(
                 prompt=[Message(role="user", content=one.prompt)],
-                max_tokens=self.max_tokens,
+                max_tokens=1 if one.choices else self.max_tokens,
+                choices=one.choices,
                 temperature=max(self.temperature, 0.7) if unread else self.temperature,
                 seed=self.seed + run + 1000 * unread,
             )
@@ -160,22 +175,25 @@ class _Recorded(Record):
     id: str | int
     mode: str
     reply: str | dict[str, Any] | None = None
+    scores: list[float] = []
     error: str | None = None
     run: int | None = None
 
 
 @dataclasses.dataclass(kw_only=True)
 class RecordedJudge(Judge):
-    """Replies from a file of JSON lines: id, mode, reply (text or JSON) or error, and run (from 0)
-    where it matters.
+    """Replies from a file of JSON lines: id, mode, reply (text or JSON), scores (log-probabilities
+    of the choices) or error, and run (from 0) where it matters.
 
     For replies that were made elsewhere, and to check the arithmetic. A question that the file has
-    no line for counts as failed.
+    no line for counts as failed. on_error: stop at a line that can't be read, or skip it, which is
+    to have no line.
     """
 
     controlled: ClassVar[bool] = False
 
     file: Path
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,10 +203,15 @@ class RecordedJudge(Judge):
 
     def replies(self, asked: list[Asked], run: int, again: list[int], ctx: Context) -> list[Reply]:
         known: dict[tuple[str, str, int | None], Reply] = {}
-        for _, line in read_lines(self.file, _Recorded):
+        bad: list[BadLine] = []
+        for _, line in read_lines(self.file, _Recorded, self.on_error, bad):
             text = line.reply if isinstance(line.reply, str) else json.dumps(line.reply)
-            known[str(line.id), line.mode, line.run] = Reply(text=text, error=line.error)
-        missing = Reply(error=f"no reply in {self.file.name}")
+            known[str(line.id), line.mode, line.run] = Reply(
+                text=text, scores=line.scores, error=line.error
+            )
+        lines = listed((str(problem.line) for problem in bad), 5)
+        skipped = f" (lines that can't be read: {lines})" if bad else ""
+        missing = Reply(error=f"no reply in {self.file.name}{skipped}")
         return [
             known.get((one.id, one.mode, run), known.get((one.id, one.mode, None), missing))
             for one in asked
@@ -232,7 +255,30 @@ def failures(problems: list[str], what: str) -> list[str]:
             f"{listed(problems, 10)}. Score again to ask again."]  # fmt: skip
 
 
+def unjudged(
+    names: Iterable[str], rows: list[dict[str, Any]], problems: list[str]
+) -> dict[str, str]:
+    """Why measures have no value: those of `names` that no claim has, as all replies failed."""
+    why = f"0 of {len(rows)} claims judged; first {problems[0]}" if problems else ""
+    return {
+        name: why
+        for name in names
+        if problems and all(name in row and row[name] is None for row in rows)
+    }
+
+
 # Reading replies
+
+
+def _probabilities(reply: Reply) -> list[float]:
+    """Those of the choices by their log-probabilities."""
+    if not reply.scores:
+        raise ReplyError("no log-probabilities in the reply")
+    top = max(reply.scores)
+    if not math.isfinite(top):
+        raise ReplyError("no choice is possible")
+    shares = [math.exp(score - top) for score in reply.scores]
+    return [share / sum(shares) for share in shares]
 
 
 class Facts(Record):
