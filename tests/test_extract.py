@@ -313,6 +313,15 @@ def test_hostile_pages_give_their_text(name: str) -> None:
     assert sum(map(len, sentences)) < 1_000_000
 
 
+@pytest.mark.serverless
+def test_a_page_that_is_broken_says_so_in_its_reason_alone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with Extractor() as extractor, pytest.raises(ClaimflowError, match="PDF can't be read"):
+        extractor.extract(b"%PDF-1.7 broken")
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.slow
 @pytest.mark.serverless
 def test_a_page_may_not_take_for_ever_nor_all_memory() -> None:

@@ -55,6 +55,19 @@ def store(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 Store = Callable[..., dict[str, Any]]
 
 
+def test_claims_of_your_own_need_no_training_split(store: Store, tmp_path: Path) -> None:
+    record = {"claim": "The lake of Morrin is dry.", "claim_date": "1-2-2021", "questions": []}
+    (tmp_path / "dev.json").write_text(json.dumps([record]))
+    own = ("dataset=averitec", f"path={tmp_path}", f"provider.documents={tmp_path}/pages.jsonl")
+    page = {"url": "https://a.example/x", "url2text": ["The lake of Morrin was full in June."]}
+    (tmp_path / "pages.jsonl").write_text(json.dumps(page) + "\n")
+    with pytest.raises(
+        ClaimflowError, match=r"split train; dataset\.train_split=null goes without"
+    ):
+        store(*own)
+    assert store(*own, "dataset.train_split=null")["counts"]["kept"] == 1
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 

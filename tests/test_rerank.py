@@ -127,6 +127,18 @@ def test_maxsim_by_definition(ctx: Context) -> None:
     assert itself[0][1] == pytest.approx(len(ENCODER.token_vectors([TEXTS[0]], ctx)[0]), abs=1e-3)
 
 
+def test_maxsim_of_several_claims_is_that_of_each(ctx: Context) -> None:
+    step = MaxSim(encoder=ENCODER)
+    found = ([1, 3, 0], [], [4, 0])
+    alone = [ran(step, case(hits), ctx)[0] for hits in found]
+    done = step.run([case(hits) for hits in found], ctx)
+    assert [[int(hit.passage) for hit in each.hits] for each in done] == [
+        [i for i, _ in expected] for expected in alone
+    ]
+    for each, expected in zip(done, alone, strict=True):
+        assert [h.score for h in each.hits] == pytest.approx([v for _, v in expected], abs=1e-4)
+
+
 def test_qa_similarity(ctx: Context) -> None:
     queries = [Query(text="x", question="What did the bank do?"), Query(text="y")]
     made = case([3, 0], [2], queries=queries, claim=QUERY)

@@ -234,10 +234,11 @@ def test_gold_is_refused_where_it_is_missing_or_tells_the_answer() -> None:
             check_gold(free, claims, evaluated, allow=False)
     with pytest.raises(ClaimflowError, match="gold_question, gold are made of gold"):
         check_gold(["claim", "gold_question", "gold"], hidden, evaluated=False, allow=True)
-    with pytest.raises(ClaimflowError, match=r"tells them the answer.*allow_gold=true"):
-        check_gold(["gold_url_question"], [CLAIM], evaluated=True, allow=False)
-    check_gold(["gold_url_question"], [CLAIM], evaluated=False, allow=False)
-    check_gold(["gold_url_question"], [CLAIM], evaluated=True, allow=True)
+    for kind in (name for name in KINDS if KINDS[name].gold):
+        with pytest.raises(ClaimflowError, match=rf"{kind} put.*the answer.*allow_gold=true"):
+            check_gold(["claim", kind], [CLAIM], evaluated=True, allow=False)
+        check_gold(["claim", kind], [CLAIM], evaluated=False, allow=False)
+        check_gold(["claim", kind], [CLAIM], evaluated=True, allow=True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -18,6 +19,9 @@ from components.text import well_formed
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_BLOCK = 256  # texts whose token vectors are held
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -45,19 +49,31 @@ class Rerank(Ranker):
         """
         raise NotImplementedError
 
+    def all_scores(
+        self, cases: list[Case], found: list[Found], shared: str | None, ctx: Context
+    ) -> Iterable[Scored]:
+        """`scores` of each of several cases with the same passages."""
+        for case, part in zip(cases, found, strict=True):
+            yield self.scores(case, part, shared, ctx) if part else ()
+
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for store, group in by_store(cases):
             self._rerank(group, store if len(group) > 1 else None, ctx)
         return cases
 
     def _rerank(self, cases: list[Case], shared: str | None, ctx: Context) -> None:
-        for case in cases:
+        heads = [
+            {query: hits[: self.fetch] for query, hits in per_query(case.hits).items()}
+            for case in cases
+        ]
+        found = []
+        for case, head in zip(cases, heads, strict=True):
             passages = {passage.id: passage for passage in case.passages}
-            heads = {query: hits[: self.fetch] for query, hits in per_query(case.hits).items()}
-            found = [(query, texts(hits, passages)) for query, hits in heads.items()]
-            scored: Scored = self.scores(case, found, shared, ctx) if found else ()
+            found.append([(query, texts(hits, passages)) for query, hits in head.items()])
+        scored_cases = self.all_scores(cases, found, shared, ctx)
+        for case, head, scored in zip(cases, heads, scored_cases, strict=True):
             ordered = []
-            for hits, scores in zip(heads.values(), scored, strict=True):
+            for hits, scores in zip(head.values(), scored, strict=True):
                 rounded = [round(float(score), 6) for score in scores]
                 order = sorted(range(len(hits)), key=lambda i: -rounded[i])[: self.k]
                 ordered += [
@@ -148,14 +164,32 @@ class MaxSim(Rerank):
 
     encoder: Encoder
 
-    def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
+    def all_scores(
+        self, cases: list[Case], found: list[Found], shared: str | None, ctx: Context
+    ) -> Iterable[Scored]:
+        # A text that several queries found is encoded once, and few vectors are held at a time.
         encoder = self.encoder
-        asked = [encoder.query_prompt + case.queries[query].text for query, _ in found]
-        wanted = dict.fromkeys(encoder.passage_prompt + t for _, held in found for t in held)
-        vectors = dict(zip(wanted, encoder.token_vectors(list(wanted), ctx), strict=True))
-        for query, (_, held) in zip(encoder.token_vectors(asked, ctx), found, strict=True):
-            passages = (vectors[encoder.passage_prompt + text] for text in held)
-            yield [float((query @ tokens.T).max(axis=1).sum()) for tokens in passages]
+        asked = [
+            case.queries[q].text for case, part in zip(cases, found, strict=True) for q, _ in part
+        ]
+        if not asked:
+            return [() for _ in cases]
+        queries = encoder.token_vectors([encoder.query_prompt + text for text in asked], ctx)
+        lists = [held for part in found for _, held in part]
+        scores = [[0.0] * len(held) for held in lists]
+        wanted: dict[str, list[tuple[int, int]]] = {}
+        for row, held in enumerate(lists):
+            for column, text in enumerate(held):
+                wanted.setdefault(text, []).append((row, column))
+        in_order = sorted(wanted, key=len)
+        for first in range(0, len(in_order), _BLOCK):
+            block = in_order[first : first + _BLOCK]
+            prompted = [encoder.passage_prompt + text for text in block]
+            for text, tokens in zip(block, encoder.token_vectors(prompted, ctx), strict=True):
+                for row, column in wanted[text]:
+                    scores[row][column] = float((queries[row] @ tokens.T).max(axis=1).sum())
+        rows = iter(scores)
+        return [list(itertools.islice(rows, len(part))) for part in found]
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import resource
 import signal
@@ -91,6 +92,7 @@ def _work(pipe: Connection, memory: int) -> None:
     import psutil
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers it
+    logging.disable()  # what parsers grumble about a page: the reason says it, once
     with contextlib.suppress(ClaimflowError):  # where language data is missing, every page says so
         extract(b"<html><body><p>All that a page needs is loaded now.</p></body></html>")
     limit = psutil.Process().memory_info().vms + memory
