@@ -7,6 +7,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +28,22 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     start = time.perf_counter()
     result = work()
     return result, time.perf_counter() - start
+
+
+def trainings(jobs: int) -> ProcessPoolExecutor:
+    """Processes that train side by side, spread over the GPUs that there are."""
+    import torch
+
+    context = get_context("spawn")
+    worker = context.Value("i", 0)
+    return ProcessPoolExecutor(jobs, context, _take_gpu, (worker, torch.cuda.device_count()))
+
+
+def _take_gpu(worker: Any, gpus: int) -> None:
+    with worker.get_lock():
+        number, worker.value = worker.value, worker.value + 1
+    if gpus > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(number % gpus)
 
 
 def row(name: str, value: float, unit: str, against: float | None = None) -> dict[str, Any]:

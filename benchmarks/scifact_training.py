@@ -1,17 +1,19 @@
 """Learners of SciFact: a reranker, and labels of claim and abstract by negative ratio.
 
     python -m benchmarks.scifact_training task=reranker out=FILE.json
-    python -m benchmarks.scifact_training task=nli ratios=0,1,5,10,20 out=FILE.json
+    python -m benchmarks.scifact_training task=nli ratio=0,1,5,10,20 out=FILE.json
     python -m benchmarks.scifact_training task=nli choose=yes    compare settings, on train alone
     python -m benchmarks.scifact_training task=pairs out=FILE.jsonl   entailment data at hand, for
                                                         verdict=nli verdict.also=FILE.jsonl
 
 Trained on the training claims, settings chosen on a part of them that is held out, dev scored once
-at the end, by the project's scorers. Candidates are the first 100 abstracts of the weighted sum of
-BM25 and dense retrieval. Other arguments: seeds=13,14,15; candidates=FILE.json (written if it is
-not there, else read: a machine without the packages of retrieval needs it); strategy=hard (or
-random, annealed); epochs=N; rate=X; warm=N; jobs=N (trainings at a time on one device). `choose`
-trains each setting of GRID with the first seed and prints the measures on the claims held out.
+at the end, by the project's scorers. Candidates are the first 100 abstracts of
+retriever=weighted_sentences. Other arguments: model=minilm (or smollm2); seeds=13,14,15;
+candidates=FILE.json (written if it is not there, else read: a machine without the packages of
+retrieval needs it); strategy=hard (or random, annealed); each of SETTINGS, as ratio=0,1,5,10,20 or
+r=16 (of LoRA; 0: all weights are trained); jobs=N (trainings at a time, spread over the GPUs).
+`choose` trains each setting of GRID with the first seed and prints the measures on the claims held
+out.
 """
 
 from __future__ import annotations
@@ -21,26 +23,43 @@ import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import as_completed
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from msgspec.structs import asdict
 
-from benchmarks.common import argument, data, row
+from benchmarks.common import argument, data, row, trainings
+from components.assets import MINILM, SMOLLM2, model
 from components.records import Claim, Document, Record, decode, encode, write_lines
 from components.train.entail import Entailed
 from components.train.pairs import Candidates
 
-SETTINGS = {"strategy": "hard", "epochs": 4, "rate": 1e-4}  # and `warm`, by task
-WARM = {"reranker": 1, "nli": 2}
-ARGUMENTS = ("task", "ratios", "seeds", "candidates", "limit", "choose", "jobs", "out", "warm")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "reranker": {"ratio": 15, "epochs": 4, "rate": 1e-4, "warm": 1, "r": 0, "batch": 16},
+    "reranker smollm2": {"ratio": 15, "epochs": 3, "rate": 5e-4, "warm": 1, "r": 16, "batch": 4},
+    "nli": {"ratio": 5, "epochs": 4, "rate": 1e-4, "warm": 2, "r": 0, "batch": 64},
+    "nli smollm2": {"ratio": 5, "epochs": 4, "rate": 5e-4, "warm": 2, "r": 16, "batch": 64},
+}
+UPDATE = {"reranker": 16, "nli": 64}  # claims or sentences of an update
+ARGUMENTS = ("task", "model", "strategy", "seeds", "candidates", "limit", "choose", "jobs", "out")
 GRID: dict[str, list[dict[str, Any]]] = {
     "reranker": [{}, {"rate": 5e-5}, {"rate": 2e-4}, {"warm": 0}, {"epochs": 8}],
+    "reranker smollm2": [{}, {"rate": 1e-3}, {"r": 0, "rate": 5e-5}, {"r": 0, "rate": 1e-4}],
     "nli": [{}, {"rate": 5e-5}, {"rate": 2e-4}, {"warm": 4}, {"epochs": 8}],
+    "nli smollm2": [
+        {},
+        {"rate": 1e-3},
+        {"r": 0, "rate": 5e-5},
+        {"r": 0, "rate": 1e-4},
+        {"warm": 4},
+        {"epochs": 8},
+        {"ratio": 10},
+    ],
 }
+FIRST_STAGE = "weighted_sentences"  # of conf/retriever
 NAMES = {"SUPPORTS": "SUPPORT", "REFUTES": "CONTRADICT"}  # FEVER's to SciFact's
 VERDICTS = {
     "Supported": "SUPPORT",
@@ -57,39 +76,34 @@ class Searched(Record):
     cloze: list[Candidates]
 
 
-def search(claims: list[Claim], documents: list[Document], ctx: Any, dense: bool) -> Any:
-    """Candidates of each claim, by the steps that conf/retriever/weighted.yaml describes."""
-    from components.records import Case
-    from components.retrieve.bm25 import Bm25s
-    from components.retrieve.dense import Dense
-    from components.retrieve.encoder import Encoder
-    from components.retrieve.fuse import Weighted
-    from components.retrieve.query import ClaimQuery
-    from components.store.chunk import WholeDocument
+def search(claims: list[Claim], documents: list[Document], ctx: Any, retriever: str) -> Any:
+    """Candidates of each claim, by a choice of conf/retriever."""
+    from hydra import compose, initialize_config_dir
 
-    [passages] = WholeDocument().run([Case(claim=claims[0], documents=documents)], ctx)
-    store = {"passages": "scifact corpus of the benchmark"}
-    cases = [Case(claim=c, passages=passages.passages, digests=store) for c in claims]
-    steps: list[Any] = [ClaimQuery()]
-    if dense:
-        encoder = Encoder(model=Path("all-MiniLM-L6-v2"))
-        steps += [
-            Bm25s(k=300, into="rankings.bm25"),
-            Dense(k=300, encoder=encoder, into="rankings.dense"),
-            Weighted(of=["rankings.bm25", "rankings.dense"], weights=[0.4, 0.6], depth=None, k=100),
-        ]
-    else:
-        steps.append(Bm25s(k=30))
-    for step in steps:
-        cases = step.run(cases, ctx)
-    return [
-        Candidates(
-            claim=case.claim,
-            docs=[hit.doc for hit in case.hits],
-            scores=[hit.score for hit in case.hits],
+    from components.files import ROOT
+    from components.records import Case, Query
+    from components.store.chunk import WholeDocument
+    from components.train.pairs import candidates
+    from flows.build import build_steps
+    from flows.resolvers import register
+
+    register()
+    whole = Case(claim=claims[0], documents=documents)
+    passages = WholeDocument(with_title=True).run([whole], ctx)[0].passages
+    cases = [
+        Case(
+            claim=claim,
+            passages=passages,
+            queries=[Query(text=claim.text)],
+            digests={"passages": "scifact corpus of the benchmark"},
         )
-        for case in cases
+        for claim in claims
     ]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        config = compose("config", [f"retriever={retriever}", "pipeline=[retriever]"])
+    for step in build_steps(config).values():
+        cases = step.run(cases, ctx)
+    return [candidates(case) for case in cases]
 
 
 def searched(ctx: Any) -> tuple[Searched, dict[str, Document]]:
@@ -106,9 +120,9 @@ def searched(ctx: Any) -> tuple[Searched, dict[str, Document]]:
         found = decode(path.read_bytes(), Searched)
     else:
         found = Searched(
-            train=search(train, documents, ctx, dense=True),
-            dev=search(dev, documents, ctx, dense=True),
-            cloze=search(cloze_claims(documents), documents, ctx, dense=False),
+            train=search(train, documents, ctx, FIRST_STAGE),
+            dev=search(dev, documents, ctx, FIRST_STAGE),
+            cloze=search(cloze_claims(documents), documents, ctx, "bm25s"),
         )
         if argument("candidates"):
             path.write_bytes(encode(found))
@@ -132,29 +146,35 @@ def entailments() -> list[tuple[str, str, str]]:
     return found
 
 
-def settings(**more: Any) -> Any:
-    from components.train.trainer import Training
+def settings(step: Any, said: dict[str, Any], max_length: int, depth: int) -> dict[str, Any]:
+    """What both learners are given."""
+    from components.train.negatives import Negatives
+    from components.train.trainer import Lora, Training
 
-    return Training(**({"held_out": 0.2, "patience": 100, "packing": False} | more))
+    trainer = Training(
+        held_out=0.2,
+        patience=100,
+        batch=said["batch"],
+        accumulate=UPDATE[step.task] // said["batch"],
+        max_length=max_length,
+    )
+    return {
+        "model": Path(said["model"]),
+        "trainer": trainer,
+        "lora": Lora(r=said["r"], alpha=2 * said["r"]) if said["r"] else None,
+        "negatives": Negatives(ratio=said["ratio"], strategy=said["strategy"], depth=depth),
+    } | {name: said[name] for name in ("rate", "epochs", "warm")}
 
 
 def rerank(
-    found: Searched, documents: dict[str, Document], ctx: Any, ratio: int, said: dict[str, Any]
+    found: Searched, documents: dict[str, Document], ctx: Any, said: dict[str, Any]
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Train a reranker; what it reached on the claims held out, and what it and its sum with the
     first stage reach on dev."""
     from components.score.retrieval import retrieval
-    from components.train.negatives import Negatives
     from components.train.rerank import Reranker, sums
 
-    step = Reranker(
-        model=Path(_model()),
-        trainer=settings(batch=16, max_length=320, evaluations=1),
-        rate=said["rate"],
-        epochs=said["epochs"],
-        warm=said["warm"],
-        negatives=Negatives(ratio=ratio, strategy=said["strategy"], depth=30),
-    )
+    step = Reranker(**settings(Reranker, said, max_length=320, depth=30))
     with tempfile.TemporaryDirectory() as folder:
         trained = step.train(found.train, found.cloze, documents, Path(folder), ctx)
         if said["choose"]:
@@ -180,22 +200,14 @@ def rerank(
 
 
 def label(
-    found: Searched, documents: dict[str, Document], ctx: Any, ratio: int, said: dict[str, Any]
+    found: Searched, documents: dict[str, Document], ctx: Any, said: dict[str, Any]
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Train a labeller at a negative ratio; what it reached on the claims held out, and
     label-only measures on dev."""
     from components.score.scifact import scifact
     from components.train.entail import Decision, Entailment, predictions
-    from components.train.negatives import Negatives
 
-    step = Entailment(
-        model=Path(_model()),
-        trainer=settings(batch=64, max_length=256, evaluations=1),
-        rate=said["rate"],
-        epochs=said["epochs"],
-        warm=said["warm"],
-        negatives=Negatives(ratio=ratio, strategy=said["strategy"], depth=20),
-    )
+    step = Entailment(**settings(Entailment, said, max_length=256, depth=20))
     with tempfile.TemporaryDirectory() as folder:
         trained = step.train(
             found.train, entailments()[: 4 * len(found.train)], documents, Path(folder), ctx
@@ -222,7 +234,7 @@ def values(measures: dict[str, Any]) -> dict[str, float]:
 
 
 def trained(
-    task: str, ratio: int, seed: int, said: dict[str, Any]
+    task: str, seed: int, said: dict[str, Any]
 ) -> tuple[dict[str, float], dict[str, Any], float]:
     """(measures on the claims held out, measures on dev, seconds) of one training."""
     from components.cache import Cache
@@ -238,17 +250,15 @@ def trained(
         n = int(argument("limit"))
         found = Searched(train=found.train[:n], dev=found.dev[:n], cloze=found.cloze[:n])
     work = label if task == "nli" else rerank
-    return *work(found, documents, ctx, ratio, said), time.perf_counter() - start
-
-
-def _model() -> str:
-    from components.assets import MINILM, model
-
-    return str(model(MINILM))
+    return *work(found, documents, ctx, said), time.perf_counter() - start
 
 
 def main() -> None:
-    known = (*ARGUMENTS, *SETTINGS)
+    task = argument("task")
+    models = {"minilm": MINILM, "smollm2": SMOLLM2}
+    name = argument("model") or "minilm"
+    given = SETTINGS.get(task if name == "minilm" else f"{task} {name}", {})
+    known = (*ARGUMENTS, *given)
     for word in sys.argv[1:]:
         if word.partition("=")[0] not in known:
             sys.exit(f"error: '{word}': known are {', '.join(f'{name}=' for name in known)}.")
@@ -258,53 +268,59 @@ def main() -> None:
     from components.files import home
     from components.step import Context
 
-    task = argument("task")
     if task == "pairs":
         pairs = entailments()[: int(argument("limit") or 3236)]
         lines = [Entailed(claim=claim, text=text, label=name) for claim, text, name in pairs]
         write_lines(Path(argument("out")), lines)
         return
-    if task not in WARM:
+    if not given:
         cache = Cache(os.environ.get("CLAIMFLOW_CACHE") or home() / "cache")
         found, _ = searched(Context(cache))
         print(f"{len(found.train)} and {len(found.dev)} claims searched; task=reranker or nli.")
         return
     seeds = [int(seed) for seed in (argument("seeds") or "13,14,15").split(",")]
-    given = {"warm": WARM[task]} | SETTINGS
-    given = {name: type(value)(argument(name) or value) for name, value in given.items()}
     choose = argument("choose") == "yes"
-    ratios = [int(r) for r in (argument("ratios") or {"nli": "5"}.get(task, "15")).split(",")]
+    fixed = {
+        "model": str(model(models[name])),
+        "strategy": argument("strategy") or "hard",
+        "choose": choose,
+    }
+    said = {
+        name: [type(value)(part) for part in argument(name).split(",")]
+        for name, value in given.items()
+        if argument(name)
+    }
+    grid = GRID[task if name == "minilm" else f"{task} {name}"] if choose else [{}]
+    points = [dict(zip(said, values, strict=True)) for values in product(*said.values())]
     plan = [
-        (task, ratio, seed, given | changes | {"choose": choose})
-        for ratio in ratios
-        for changes in (GRID[task] if choose else [{}])
+        (task, seed, given | changes | point | fixed)
+        for point in points
+        for changes in grid
         for seed in (seeds[:1] if choose else seeds)
     ]
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    print(f"{len(plan)} trainings of {task} on {device}", flush=True)
+    print(f"{len(plan)} trainings of {task} ({name}) on {device}", flush=True)
     measures: dict[tuple[str, str], list[Any]] = {}
-    with ProcessPoolExecutor(int(argument("jobs") or 1), get_context("spawn")) as pool:
+    with trainings(int(argument("jobs") or 1)) as pool:
         futures = {pool.submit(trained, *job): job for job in plan}
         for future in as_completed(futures):
-            _, ratio, seed, used = futures[future]
+            _, seed, used = futures[future]
             held_out, dev, seconds = future.result()
-            changed = {name: value for name, value in used.items() if value != given.get(name)}
+            point = ", ".join(f"{key} {used[key]}" for key in given)
             held = ", ".join(f"{name} {value:.4g}" for name, value in held_out.items())
-            about = f"r {ratio}, seed {seed}, {changed}: {seconds:.0f} s; held out: {held}"
-            print(f"{about}", flush=True)
-            for name, m in dev.items():
-                print(f"    {name}: {m.value:.4f} [{m.low:.4f}, {m.high:.4f}]", flush=True)
-                measures.setdefault((f"r {ratio}", name), []).append(m.value)
+            print(f"{point}, seed {seed}: {seconds:.0f} s; held out: {held}", flush=True)
+            for key, m in dev.items():
+                print(f"    {key}: {m.value:.4f} [{m.low:.4f}, {m.high:.4f}]", flush=True)
+                measures.setdefault((f"r {used['ratio']}", key), []).append(m.value)
     rows: list[dict[str, Any]] = []
-    for (ratio_name, name), values in sorted(measures.items()):
-        spread = stdev(values) if len(values) > 1 else 0.0
-        rows.append(
-            row(f"{ratio_name}, {name}", mean(values), "") | {"sd": spread, "seeds": values}
-        )
-        print(f"{ratio_name}, {name:<28} {mean(values):.4f} sd {spread:.4f}", flush=True)
+    for (ratio, key), found in sorted(measures.items()):
+        spread = stdev(found) if len(found) > 1 else 0.0
+        rows.append(row(f"{ratio}, {key}", mean(found), "") | {"sd": spread, "seeds": found})
+        print(f"{ratio}, {key:<28} {mean(found):.4f} sd {spread:.4f}", flush=True)
     if argument("out"):
         Path(argument("out")).write_text(
-            json.dumps({"task": task, "device": device, "rows": rows} | given, indent=1) + "\n"
+            json.dumps({"task": task, "device": device, "rows": rows} | given | said, indent=1)
+            + "\n"
         )
 
 

@@ -4,11 +4,12 @@
     python -m benchmarks.verdict_training out=FILE.json    those of conf/verdict, measured on dev
     python -m benchmarks.verdict_training settings=CHOSEN.json    the best that choose wrote there
 
-Other arguments: models=lora_llm,encoder,lora_encoder; seeds=13,14,15; jobs=6 (trainings at a time
-on one device); limit=N (training claims, and as many of dev). `choose` trains each setting of GRID
-with one seed and measures on the held-out fifth of train; dev is not looked at. Trained models
-stay in the cache, so a run that was cut short goes on. Needs the packages of components/ alone
-(torch, transformers, peft, accelerate, scikit-learn, msgspec, filelock, tqdm, PyYAML), no network.
+Other arguments: models=lora_llm,encoder,lora_encoder; seeds=13,14,15; jobs=6 (trainings at a time,
+spread over the GPUs); limit=N (training claims, and as many of dev). `choose` trains each setting
+of GRID with one seed and measures on the held-out fifth of train; dev is not looked at. Trained
+models stay in the cache, so a run that was cut short goes on. Needs the packages of components/
+alone (torch, transformers, peft, accelerate, scikit-learn, msgspec, filelock, tqdm, PyYAML), no
+network.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import argument, data, row
+from benchmarks.common import argument, data, row, trainings
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 GRID: dict[str, list[dict[str, Any]]] = {
@@ -237,7 +237,7 @@ def main() -> None:
     say(f"{len(plan)} trainings on {device}, {jobs} at a time")
     start = time.perf_counter()
     done: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with trainings(jobs) as pool:
         futures = [pool.submit(train, *job, limit, choose) for job in plan]
         for future in as_completed(futures):
             run = future.result()

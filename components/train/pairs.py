@@ -92,9 +92,9 @@ def about(folder: Path, task: str, model: Path) -> Trained:
 class PairTask(TrainedStep):
     """A step by a cross-encoder, and how that is trained.
 
-    model: any encoder. lora: None trains all weights. rate: peak learning rate. epochs: passes
-    over the training claims. warm: passes over what else there is to learn from, before. adapter:
-    a folder that training wrote, to use without fitting.
+    model: any encoder, or a causal language model. lora: None trains all weights. rate: peak
+    learning rate. epochs: passes over the training claims. warm: passes over what else there is to
+    learn from, before. adapter: a folder that training wrote, to use without fitting.
     """
 
     task: ClassVar[str] = ""
@@ -209,6 +209,8 @@ class CrossEncoder:
     """A model in memory, with a head of `outputs` numbers for a pair of texts. Threads may share
     it.
 
+    An encoder reads the claim, then the text. A causal language model reads the text, then the
+    claim: its head sees the last token alone, and what comes late has seen all before.
     folder: of trained weights; None: the base model, with a new head.
     """
 
@@ -231,7 +233,12 @@ class CrossEncoder:
             dtype=torch.float32,
             local_files_only=True,
         )
-        float32_head(self.model.classifier)
+        self.causal = hasattr(self.model, "score")  # what the heads of those are called
+        if self.causal:
+            self.tokenizer.padding_side = "right"
+            self.model.config.pad_token_id = self.tokenizer.pad_token_id
+            self.model.config.use_cache = False
+        float32_head(self.model.score if self.causal else self.model.classifier)
         if adapter:
             from peft import PeftModel
 
@@ -243,12 +250,15 @@ class CrossEncoder:
 
         Of a pair that is too long the text is cut, not the claim.
         """
-        texts = [[well_formed(text) for text in pair] for pair in pairs]
+        claims, texts = ([well_formed(pair[i]) for pair in pairs] for i in (0, 1))
+        first, second = claims, texts
+        if self.causal:
+            first, second = texts, [f"\nClaim: {claim}\n" for claim in claims]
         with self._lock:
             found = self.tokenizer(
-                [claim for claim, _ in texts],
-                [text for _, text in texts],
-                truncation="only_second",
+                first,
+                second,
+                truncation="only_first" if self.causal else "only_second",
                 max_length=self.max_length,
             )
         parts = [{name: found[name][i] for name in found} for i in range(len(pairs))]
@@ -258,7 +268,10 @@ class CrossEncoder:
     def batch(self, rows: list[Row]) -> dict[str, Any]:
         """The pairs of all rows, one after the other, padded to the longest."""
         parts = [part for row in rows for part in row["parts"]]
-        return dict(self.tokenizer.pad(parts, return_tensors="pt"))
+        found = dict(self.tokenizer.pad(parts, return_tensors="pt"))
+        if self.causal:
+            del found["attention_mask"]  # no token sees the padding to the right of it
+        return found
 
     def scores(self, pairs: list[Pair]) -> np.ndarray:
         """Logits: (pairs, outputs), float32."""
