@@ -41,7 +41,7 @@ def main(config: DictConfig) -> None:
     from flows.build import build, step_configs
     from flows.log import Log
     from flows.record import write_out
-    from flows.runners import task_runner
+    from flows.runners import prefect_api, task_runner
     from flows.stages import learning, prepare
 
     wanted, steps = config.get("learn"), step_configs(config)
@@ -49,7 +49,7 @@ def main(config: DictConfig) -> None:
         raise ClaimflowError(
             f"learn={wanted} is no step here.{nearest(wanted, steps)} Steps: {', '.join(steps)}."
         )
-    with Log(config, keep=False) as log:
+    with prefect_api(), Log(config, keep=False) as log:
 
         @flow(name="train")
         def run() -> None:

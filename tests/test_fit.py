@@ -26,7 +26,7 @@ GOLD = [
 
 
 def says(id: int, text: str, label: str = "Refuted") -> Prediction:
-    return Prediction(id=str(id), claim=text, evidence=[Evidence("Did it?", "No.")], label=label)
+    return Prediction(id=str(id), claim=text, evidence=[Evidence("Did it?", "Yes.")], label=label)
 
 
 def test_ids_shifted_by_one_are_refused() -> None:
@@ -69,11 +69,11 @@ def test_another_form_is_refused_and_both_are_named() -> None:
         id="0", text="", label="REFUTES", gold=[GoldSet(label="REFUTES", items=[("Fern", 0)])]
     )
     for scorer, gold, predictions, forms in [
-        (Averitec2024(), GOLD, fever, "Averitec2024 reads predictions of AVeriTeC, .* of FEVER"),
+        (Averitec2024(), GOLD, fever, "reads predictions of AVeriTeC, .* of FEVER"),
         (Averitec2024(), GOLD, scifact, "reads predictions of AVeriTeC, .* of SciFact"),
-        (Ev2r(judge=None, parts=["bleu"]), GOLD, fever, "Ev2r reads .* AVeriTeC, .* of FEVER"),
-        (Fever(), [sentence], [says(0, "")], "Fever reads predictions of FEVER, .* of AVeriTeC"),
-        (SciFact(), [sentence], fever, r"SciFact reads .* of SciFact, .* of FEVER \(1 of 1\)"),
+        (Ev2r(judge=None, parts=["bleu"]), GOLD, fever, "reads .* AVeriTeC, .* of FEVER"),
+        (Fever(), [sentence], [says(0, "")], "reads predictions of FEVER, .* of AVeriTeC"),
+        (SciFact(), [sentence], fever, r"reads .* of SciFact, .* of FEVER \(1 of 1\)"),
     ]:
         with pytest.raises(ClaimflowError, match=forms):
             scorer.score(gold, predictions)

@@ -79,7 +79,10 @@ class Dataset:
     def claim_file(self, split: str, names: Iterable[str]) -> Path:
         """The first of `names` that is there, else an error for a missing or unknown split."""
         if split in self.splits or any((self.folder / name).exists() for name in names):
-            return self.find(names, f"the claims of split {split}")
+            what = f"the claims of split {split}"
+            if split == self.train_split != self.split:
+                what += "; dataset.train_split=null goes without them"
+            return self.find(names, what)
         raise MissingFileError(
             f"{self.name} has no split '{split}'.{nearest(split, self.splits)} "
             f"Published splits: {', '.join(self.splits)}. Own ones are files {' or '.join(names)} "
