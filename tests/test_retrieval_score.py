@@ -240,7 +240,7 @@ def test_bad_trec_lines_are_named(tmp_path: Path) -> None:
         (tmp_path / "qrels").write_text(f"{line}\n")
         with pytest.raises(ClaimflowError, match=reason):
             read_qrels(tmp_path / "qrels")
-    with pytest.raises(ClaimflowError, match="No .*none: a file of"):
+    with pytest.raises(ClaimflowError, match=r"No .*none: a file of"):
         read_run(tmp_path / "none")
     with pytest.raises(ClaimflowError, match="empty id"):
         write_run(tmp_path / "run", {"": [("a", 1.0)]})
