@@ -24,7 +24,7 @@ from components.train.entail import (
     tuned,
 )
 from components.train.negatives import Negatives
-from components.train.pairs import Candidates
+from components.train.pairs import Candidates, CrossEncoder
 from components.train.rerank import Reranker, best_weight, cloze_claims, ndcg, summed
 from components.train.trainer import Training
 from tests.test_tuned import files, models
@@ -150,3 +150,23 @@ def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_p
         step.load(tmp_path / "a")
     with pytest.raises(ClaimflowError, match=r"no pairs\.json"):
         step.load(tmp_path)
+
+
+def test_a_causal_model_reads_the_claim_last(models: Path, tmp_path: Path) -> None:
+    """Padding and companions change nothing; of a text that is too long its end is cut."""
+    encoder = CrossEncoder(models / "llama", 1, 24)
+    pairs = [("Town 1 is so.", "Yes."), ("Town 2 is so.", "It is not known. " * 20)]
+    together = encoder.scores(pairs)
+    alone = np.concatenate([encoder.scores([pair]) for pair in pairs])
+    assert together == pytest.approx(alone, abs=1e-6)
+    ids = encoder.row([pairs[1]], 0)["input_ids"]
+    assert len(ids) == 24
+    assert encoder.tokenizer.decode(ids).endswith("\nClaim: Town 2 is so.\n")
+    # Trained whole and read back, padding and all.
+    step, _ = fitted("reranker", models / "llama", tmp_path / "a", tmp_path / "cache")
+    again, _ = step.load(tmp_path / "a")
+    assert again.causal
+    assert again.scores(pairs).shape == (2, 1)
+    assert again.scores(pairs) == pytest.approx(
+        np.concatenate([again.scores([pair]) for pair in pairs]), abs=1e-6
+    )
