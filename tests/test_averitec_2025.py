@@ -247,7 +247,7 @@ def test_a_model_that_is_too_weak_to_judge_is_found_out(tmp_path: Path) -> None:
     given = [prediction(str(i), R, [BAN, FINE]) for i in range(2)]
     cache = Cache(tmp_path)
     scores, _ = score_once(cache, scorer, gold, given)
-    assert "too weak to judge" in scores.notes[0]
+    assert any("too weak to judge" in note for note in scores.notes)
     assert values(scores)["meteor_qa"] == pytest.approx(0.666245, abs=5e-7)
     judged = [row["ev2r_qa"] for row in scores.per_claim]
     assert all(value is None or 0 <= value <= 1 for value in judged)

@@ -346,7 +346,7 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
     gold, given = [claim("0")], [prediction("0", R, [BAN, FINE])]
     cache = Cache(tmp_path / "cache")
     scores, _ = score_once(cache, scorer, gold, given)
-    assert "too weak to judge" in scores.notes[0]
+    assert any("too weak to judge" in note for note in scores.notes)
     found = values(scores)
     assert 0 < found["proxy_probability"] < 1
     assert {"proxy", "trained", "rouge_l", "bleu", "meteor"} <= set(found)

@@ -8,7 +8,7 @@ import textwrap
 import msgspec
 
 from components.report.compare import Comparison
-from components.report.sections import finding, leaderboard
+from components.report.sections import failures, finding, leaderboard
 
 WIDTH = 100  # columns of the terminal that it is for
 
@@ -31,4 +31,5 @@ def brief(found: Comparison) -> str:
     out.print(table, markup=False, highlight=False)
     drawn = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     words = " ".join(finding(found)).replace("**", "")
-    return "\n".join([found.title, "", *textwrap.wrap(words, WIDTH), *drawn])
+    why = [line for text in failures(found) for line in textwrap.wrap(text.replace("**", ""), WIDTH)]
+    return "\n".join([found.title, "", *textwrap.wrap(words, WIDTH), *drawn, *why])

@@ -59,7 +59,7 @@ def sections(
         ),
     ]
     if found.failed:
-        parts.append(Section(title="Failed runs", text=_failures(found)))
+        parts.append(Section(title="Failed runs", text=failures(found)))
     if any(point.notes for point in found.runs):
         parts.append(Section(title="What to know of the runs", text=_remarks(found)))
     if pair:
@@ -218,7 +218,7 @@ def _reading(found: Comparison) -> list[str]:
     ]
 
 
-def _failures(found: Comparison) -> list[str]:
+def failures(found: Comparison) -> list[str]:
     """Each distinct error once, with the runs that it hit."""
     hit: dict[str, list[str]] = {}
     for point in found.failed:
