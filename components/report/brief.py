@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import textwrap
 
 import msgspec
@@ -30,6 +31,6 @@ def brief(found: Comparison) -> str:
     out = Console(file=io.StringIO(), width=WIDTH, color_system=None)
     out.print(table, markup=False, highlight=False)
     drawn = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    words = " ".join(finding(found)).replace("**", "")
-    why = [line for text in failures(found) for line in textwrap.wrap(text.replace("**", ""), WIDTH)]
-    return "\n".join([found.title, "", *textwrap.wrap(words, WIDTH), *drawn, *why])
+    said = [text.replace("**", "") for text in (" ".join(finding(found)), *failures(found))]
+    words, *why = (textwrap.wrap(text, WIDTH) for text in said)
+    return "\n".join([found.title, "", *words, *drawn, *itertools.chain(*why)])
