@@ -135,7 +135,7 @@ def show(name: str, scores: Any) -> None:
     title = f"{name}, {len(scores.per_claim)} claims"
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     table.add_column("measure", overflow="fold")
-    table.add_column("name", overflow="fold", min_width=min(max(map(len, names)), 40))
+    table.add_column("name", overflow="fold", no_wrap=max(map(len, names)) <= 40)
     table.add_column("value", justify="right", no_wrap=True, min_width=6)
     table.add_column("95 % interval", justify="right", no_wrap=True, min_width=15)
     for measure, found in scores.measures.items():

@@ -171,14 +171,15 @@ def axes_of(config: DictConfig) -> dict[str, str]:
 
 
 def common(one: Any, other: Any) -> Any:
-    """What two mappings agree on, at every depth."""
-    return {
+    """What two mappings agree on, at every depth; a mapping of which nothing is left goes too."""
+    found = {
         key: common(value, other[key]) if isinstance(value, dict) else value
         for key, value in one.items()
         if key in other
         and type(value) is type(other[key])
         and (isinstance(value, dict) or value == other[key])
     }
+    return {key: value for key, value in found.items() if value != {} or one[key] == other[key]}
 
 
 def _split(text: str) -> tuple[str, str]:

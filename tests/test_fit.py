@@ -47,6 +47,13 @@ def test_ids_shifted_by_one_are_refused() -> None:
         check_texts(others, GOLD)
 
 
+def test_ids_shifted_without_texts_are_refused() -> None:
+    with pytest.raises(ClaimflowError, match=r"gold claims \+1: theirs begin with 1, .* with 0\."):
+        Averitec2024(draws=2).score(GOLD, [says(i + 1, "") for i in range(len(DAMS))])
+    # One of them is left out: that may be meant.
+    Averitec2024(draws=2).score(GOLD, [says(i + 1, "") for i in range(len(DAMS) - 1)])
+
+
 def test_a_few_other_texts_are_noted() -> None:
     """Case, white space and punctuation don't count, nor texts that are not there."""
     same = [says(i, f" {text.upper().rstrip('.')}\n") for i, text in enumerate(DAMS)]

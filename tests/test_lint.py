@@ -702,6 +702,25 @@ def test_letters_that_are_not_western_are_not_guessed(tmp_path: Path) -> None:
     content = json.dumps([record(0, claim="Привет")], ensure_ascii=False).encode("cp1251")
     (found, lost) = checked(tmp_path, content, repaired=tmp_path / "mended").findings
     assert (found.level, found.fixed, lost.level) == ("error", False, "warning")
+    assert not (tmp_path / "mended").exists()
+
+
+def test_quotes_beside_letters_are_western_too(tmp_path: Path) -> None:
+    content = json.dumps([record(0, claim="“Café” – naïve")], ensure_ascii=False).encode("cp1252")
+    assert not checked(tmp_path, content, repaired=tmp_path / "mended").errors
+    (prediction,) = read_submission(tmp_path / "mended")
+    assert prediction.claim == "“Café” – naïve"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kept"),
+    [({"question": "Who?", "answer": "Her."}, ("Who?", "Her.")), ("Her.", ("", "Her."))],
+)
+def test_evidence_in_no_list_is_kept(tmp_path: Path, evidence: Any, kept: tuple[str, str]) -> None:
+    records = [record(0) | {"evidence": evidence}, record(1)]
+    checked(tmp_path, records, repaired=tmp_path / "mended")
+    [qa] = read_submission(tmp_path / "mended")[0].evidence
+    assert (qa.question, qa.answer) == kept
 
 
 # The gold file, and files of no form

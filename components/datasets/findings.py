@@ -12,7 +12,7 @@ from components.records import AVERITEC_LABELS, BadLine, Prediction
 
 def form_of(raw: dict[str, Any]) -> str | None:
     """ "SciFact" or "FEVER", told apart by the fields of a JSON record; None for another form."""
-    if isinstance(raw.get("evidence"), dict):
+    if isinstance(raw.get("evidence"), dict) and "pred_label" not in raw:  # that is AVeriTeC's
         return "SciFact"
     if not {"predicted_label", "predicted_evidence"} & raw.keys():
         return None

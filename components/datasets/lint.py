@@ -172,6 +172,7 @@ class _Linter:
         self.right = 0  # records with the gold label
         self.gold_fields: dict[str, int] = {}
         self.misplaced = False  # the claims stand under other ids
+        self.illegible = False  # bytes were lost, as the encoding is not known
         self.scraped = 0
         self.lost = 0  # records that can't be read
         self.numbered = True  # ids run from 0
@@ -230,6 +231,8 @@ class _Linter:
         """Why no repaired file can be written, if so."""
         if self.misplaced:
             return "its claims stand under other ids than the gold file's"
+        if self.illegible:
+            return "which encoding it is in is not known"
         if form == UNKNOWN:
             return "the file can't be read to its end"
         return None if records else "there is no record that can be kept"
@@ -249,7 +252,9 @@ class _Linter:
             self.line, what = fault
             data = self.path.read_bytes()
             western = not utf16 and "NUL" not in what and _is_western(data)
-            text = data.decode("cp1252" if western else encoding_of(self.path), "replace")
+            encoding = "cp1252" if western else encoding_of(self.path)
+            text = data.decode(encoding, "replace")
+            self.illegible = text != data.decode(encoding, "ignore")
             if text.count("\0") * 10 > len(text):
                 self.find("encoding", "UTF-16 without its mark", "Save as UTF-8")
             elif "\0" in text:
@@ -563,11 +568,8 @@ class _Linter:
 
     def evidence(self, items: Any) -> list[Any]:
         """`evidence` of 2024 and of a run: a list of question, answer, url."""
-        if not isinstance(items, list):
-            self.find("schema", "evidence is no list", "Write [] for none", True)
-            items = []
         qas = []
-        for item in items:
+        for item in self.items(items, "evidence"):
             if isinstance(item, str):
                 self.find("schema", "evidence that is a text alone", "Write it as answer", True)
                 item = {"question": "", "answer": item, "url": ""}
@@ -587,12 +589,21 @@ class _Linter:
         self.qas([qa for qa, _ in qas])
         return [item for qa, item in qas if not qa.drop]
 
+    def items(self, value: Any, what: str) -> list[Any]:
+        """What stands in a list, or should."""
+        if isinstance(value, list):
+            return value
+        if isinstance(value, (dict, str)) and value:
+            self.find("schema", f"{what} is one, in no list", "Put it into a list", True)
+            return [value]
+        done = "Mended" if value in (None, "", {}) else "Deleted"
+        self.find("schema", f"{what} is no list", "Write [] for none", True, done=done)
+        return []
+
     def strings(self, items: Any) -> list[str]:
         """Evidence as texts."""
-        if not isinstance(items, list):
-            self.find("schema", "string evidence is no list", "Write [] for none", True)
-            items = []
-        texts = [self.text(item, "evidence") for item in items]
+        found = self.items(items, "string evidence")
+        texts = [self.text(item, "evidence") for item in found]
         qas = [_Qa(None, text) for text in texts]
         return [qa.answer for qa in self.qas(qas)]
 
@@ -989,5 +1000,5 @@ def _said(record: Any) -> Any:
 def _is_western(data: bytes) -> bool:
     """Whether bytes that are no UTF-8 read well as Windows-1252: letters beyond ASCII stand among
     others, and none is in UTF-8."""
-    other = rb"[\x80-\xff]{4}|[\xc2-\xf4][\x80-\xbf]|[\x81\x8d\x8f\x90\x9d]"
-    return re.search(other, data) is None
+    utf8 = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+    return re.search(rb"[\x80-\xff]{5}|[\x81\x8d\x8f\x90\x9d]|" + utf8, data) is None

@@ -32,5 +32,10 @@ def brief(found: Comparison) -> str:
     out.print(table, markup=False, highlight=False)
     drawn = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     said = [text.replace("**", "") for text in (" ".join(finding(found)), *failures(found))]
+    if found.tests > 1:
+        said.append(
+            "Each interval is of its difference alone; significant: by both tests, after Holm's "
+            f"correction for {found.tests} pairs of runs."
+        )
     words, *why = (textwrap.wrap(text, WIDTH) for text in said)
     return "\n".join([found.title, "", *words, *drawn, *itertools.chain(*why)])

@@ -45,14 +45,32 @@ def check_form(predictions: Sequence[Prediction], form: str) -> None:
 
 
 def check_ids(ids: Iterable[str], gold: Sequence[Claim], what: str) -> None:
-    """Raise ClaimflowError when none of the ids of predictions or rankings is that of a claim."""
+    """Raise ClaimflowError when none of the ids of predictions or rankings is that of a claim, or
+    when all of them, as numbers, are those of the claims and the same number more."""
     given, known = list(dict.fromkeys(ids)), [claim.id for claim in gold]
+    if (by := _shift(given, known)) and set(known) & set(given):
+        raise ClaimflowError(
+            f"The ids of the {what} are those of the gold claims {by:+d}: theirs begin with "
+            f"{min(given, key=int)}, those of the gold claims with {min(known, key=int)}. Renumber "
+            "them."
+        )
     if given and known and not set(known) & set(given):
         raise ClaimflowError(
             f"None of the {len(given)} {what} has the id of a gold claim: theirs are "
             f"{listed(given, 3)}, those of the gold claims {listed(known, 3)}. Give the gold file "
             "that they were made for, or its ids to them."
         )
+
+
+def _shift(given: Sequence[str], known: Sequence[str]) -> int:
+    """What is added to each of three or more gold ids; 0 where the ids are no such."""
+    if len(given) != len(known) or len(known) < 3:
+        return 0
+    if not all(id.isascii() and id.isdecimal() for id in (*given, *known)):
+        return 0
+    first, second = sorted(map(int, given)), sorted(map(int, known))
+    apart = {a - b for a, b in zip(first, second, strict=True)}
+    return apart.pop() if len(apart) == 1 else 0
 
 
 @dataclasses.dataclass
