@@ -705,6 +705,12 @@ def test_letters_that_are_not_western_are_not_guessed(tmp_path: Path) -> None:
     assert not (tmp_path / "mended").exists()
 
 
+def test_an_escaped_nul_is_found(tmp_path: Path) -> None:
+    report = checked(tmp_path, [record(0, qas=[("Who?", "H\0er.")])], repaired=tmp_path / "mended")
+    assert ("encoding", "error") in {(f.rule, f.level) for f in report.findings}
+    assert read_submission(tmp_path / "mended")[0].evidence[0].answer == "Her."
+
+
 def test_quotes_beside_letters_are_western_too(tmp_path: Path) -> None:
     content = json.dumps([record(0, claim="“Café” – naïve")], ensure_ascii=False).encode("cp1252")
     assert not checked(tmp_path, content, repaired=tmp_path / "mended").errors

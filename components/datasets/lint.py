@@ -427,6 +427,10 @@ class _Linter:
             kind = "missing" if value is None else f"{_kind(value)}, no text"
             self.find("schema", f"{what} is {kind}", "Write a text, an empty one for none", True)
             return "" if value is None else str(value)
+        if "\0" in value:
+            remedy = "Take them out"
+            self.find("encoding", f"{what} has NUL characters", remedy, True, done="Deleted")
+            value = value.replace("\0", "")
         if "\ufffd" in value:
             self.find(
                 "encoding",
