@@ -12,6 +12,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+from components.records import Case, Claim, Passage, Query
+from components.step import Context
+
 T = TypeVar("T")
 
 
@@ -44,6 +47,25 @@ def _take_gpu(worker: Any, gpus: int) -> None:
         number, worker.value = worker.value, worker.value + 1
     if gpus > 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(number % gpus)
+
+
+def retrieved(retriever: str, claims: list[Claim], passages: list[Passage], ctx: Context) -> Any:
+    """Cases with the hits for each claim, by a choice of conf/retriever."""
+    from flows.build import build_steps
+    from flows.cli import composed
+
+    cases = [
+        Case(
+            claim=claim,
+            passages=passages,
+            queries=[Query(text=claim.text)],
+            digests={"passages": "scifact"},
+        )
+        for claim in claims
+    ]
+    for step in build_steps(composed([f"retriever={retriever}", "pipeline=[retriever]"])).values():
+        cases = step.run(cases, ctx)
+    return cases
 
 
 def row(name: str, value: float, unit: str, against: float | None = None) -> dict[str, Any]:

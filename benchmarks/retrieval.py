@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import argument, data, finish, row, timed
+from benchmarks.common import argument, data, finish, retrieved, row, timed
 from components.cache import Cache
 from components.datasets.scifact import SciFact
 from components.records import Case, Claim, Passage, Query
@@ -118,15 +118,10 @@ def dense(ctx: Context) -> list[dict[str, Any]]:
 
 
 def scifact(ctx: Context) -> list[dict[str, Any]]:
-    from hydra import compose, initialize_config_dir
-
     from components.files import ROOT
     from components.score.retrieval import document_ranking, retrieval
     from components.store.chunk import WholeDocument
-    from flows.build import build_steps
-    from flows.resolvers import register
 
-    register()
     dataset = SciFact(path=data("scifact"), split="dev")
     claims = dataset.claims()
     whole = Case(claim=claims[0], documents=dataset.read_documents(claims[0]))
@@ -135,19 +130,7 @@ def scifact(ctx: Context) -> list[dict[str, Any]]:
     _, seconds = timed(lambda: Encoder(model=MODEL).passages("scifact", texts, ctx))
     rows = [row("SciFact, 5,183 abstracts encoded", seconds, "s")]
     for path in sorted((ROOT / "conf" / "retriever").glob("*.yaml")):
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            config = compose("config", [f"retriever={path.stem}", "pipeline=[retriever]"])
-        cases = [
-            Case(
-                claim=claim,
-                passages=passages,
-                queries=[Query(text=claim.text)],
-                digests={"passages": "scifact"},
-            )
-            for claim in claims
-        ]
-        for step in build_steps(config).values():
-            cases = step.run(cases, ctx)
+        cases = retrieved(path.stem, claims, passages, ctx)
         scores = retrieval(
             {case.claim.id: document_ranking(case) for case in cases},
             {claim.id: dict.fromkeys(claim.relevant, 1) for claim in claims},

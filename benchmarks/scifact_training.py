@@ -31,7 +31,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from benchmarks.common import argument, data, row, trainings
+from benchmarks.common import argument, data, retrieved, row, trainings
 from components.assets import MINILM, SMOLLM2, model
 from components.records import Claim, Document, Record, decode, encode, write_lines
 from components.train.entail import Entailed
@@ -78,32 +78,13 @@ class Searched(Record):
 
 def search(claims: list[Claim], documents: list[Document], ctx: Any, retriever: str) -> Any:
     """Candidates of each claim, by a choice of conf/retriever."""
-    from hydra import compose, initialize_config_dir
-
-    from components.files import ROOT
-    from components.records import Case, Query
+    from components.records import Case
     from components.store.chunk import WholeDocument
     from components.train.pairs import candidates
-    from flows.build import build_steps
-    from flows.resolvers import register
 
-    register()
     whole = Case(claim=claims[0], documents=documents)
     passages = WholeDocument(with_title=True).run([whole], ctx)[0].passages
-    cases = [
-        Case(
-            claim=claim,
-            passages=passages,
-            queries=[Query(text=claim.text)],
-            digests={"passages": "scifact corpus of the benchmark"},
-        )
-        for claim in claims
-    ]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        config = compose("config", [f"retriever={retriever}", "pipeline=[retriever]"])
-    for step in build_steps(config).values():
-        cases = step.run(cases, ctx)
-    return [candidates(case) for case in cases]
+    return [candidates(case) for case in retrieved(retriever, claims, passages, ctx)]
 
 
 def searched(ctx: Any) -> tuple[Searched, dict[str, Document]]:

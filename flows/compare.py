@@ -36,6 +36,7 @@ def main(config: DictConfig) -> None:
     from components.files import write_whole
     from components.records import encode
     from components.report import page
+    from components.report.brief import brief
     from components.report.compare import check_measures, compare, unlike
     from components.report.sections import two_of
     from components.score.base import Measure
@@ -75,7 +76,7 @@ def main(config: DictConfig) -> None:
                 config.draws, config.seed,
             )  # fmt: skip
         with log.stage("report"):
-            text = page.write(log.folder, found, pair, config.claims)
+            page.write(log.folder, found, pair, config.claims)
         two = two_of(found, pair)
         for name in found.values if two else ():
             if test := found.pair(name, *two):
@@ -83,7 +84,7 @@ def main(config: DictConfig) -> None:
                 log.record.measures[f"difference.{name}"] = value
                 log.record.measures[f"p.{name}"] = Measure(value=test.p)
         log.record.notes += found.notes
-    print(text)
+    print(brief(found, pair, notes=True))
     say(f"Report: {log.folder / 'report.html'}")
     if log.record.mlflow_run_id:
         say(f"MLflow run {log.record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")

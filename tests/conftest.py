@@ -139,14 +139,9 @@ class Ran(NamedTuple):
 
 def compose(*overrides: str) -> Any:
     """The config that a command line would give."""
-    import hydra
+    from flows.cli import composed
 
-    from flows.cli import CONF
-    from flows.resolvers import register
-
-    register()
-    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        return hydra.compose("config", overrides=list(overrides))
+    return composed(list(overrides))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import functools
 import html
 import io
 import re
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from components.records import Claim, Evidence, Record
 from components.report import curve, plot
 from components.report.claims import Differing, confusions, majority, reliabilities, texts_of
 from components.report.compare import Comparison, Pair, Point
-from components.report.sections import Section, brief, sections, two_of
+from components.report.sections import Section, sections, two_of
 from components.report.table import heading, markdown, short
 from components.step import code_version
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINES = 8  # claims of a kind in Markdown; the page and claims.csv have more
-WIDTH = 100  # of a line on the terminal
 FIRST = 10  # QAs of a prediction that are shown, as many as count
 
 
@@ -45,9 +43,9 @@ def write(
     pair: tuple[str, str] | None,
     claims: int,
     cache: Cache | None = None,
-) -> str:
-    """Return the report as a terminal shows it (`as_text`), and write report.md, report.html (one
-    file, plots inside), comparison.csv, pairs.csv, ranks.csv, claims.csv and plots/*.png.
+) -> None:
+    """Write report.md, report.html (one file, plots inside), comparison.csv, pairs.csv, ranks.csv,
+    claims.csv and plots/*.png.
 
     pair: the two runs whose claims are shown, by default the best two; claims: how many of each
     kind the report shows. cache: of the plots, which take seconds.
@@ -66,7 +64,6 @@ def write(
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
         write_whole(folder / f"{name}.csv", text.getvalue().encode())
-    return as_text(found, parts, pair)
 
 
 def _drawn(found: Comparison, pair: tuple[str, str] | None) -> dict[str, Picture]:
@@ -117,19 +114,6 @@ def _line(claim: Differing) -> str:
     scores = "; ".join(f"{heading(m)} {a:.3f} – {b:.3f}" for m, (a, b) in claim.scores.items())
     labels = f"gold {claim.gold}: {claim.labels[0]} – {claim.labels[1]}; " if claim.gold else ""
     return f"- **{claim.id}** {text} ({labels}{scores})"
-
-
-def as_text(found: Comparison, parts: Iterable[Section], pair: tuple[str, str] | None) -> str:
-    """What a terminal shows, at most WIDTH wide but for long names: the finding, the figures that
-    decide, and what to know of the runs."""
-    out = [found.title]
-    for part in parts:
-        if part.title in ("Finding", "Failed runs", "What to know of the runs"):
-            text = [line.replace("**", "") for line in part.text]
-            out += [part.title.upper(), *(textwrap.fill(line, WIDTH) for line in text)]
-        if part.title == "Finding" and (table := brief(found, pair)):
-            out.append(markdown(table.columns, table.rows))
-    return "\n\n".join(out) + "\n"
 
 
 # HTML

@@ -61,7 +61,7 @@ def sections(
     if found.failed:
         parts.append(Section(title="Failed runs", text=failures(found)))
     if any(point.notes for point in found.runs):
-        parts.append(Section(title="What to know of the runs", text=_remarks(found)))
+        parts.append(Section(title="What to know of the runs", text=remarks(found)))
     if pair:
         counts = by_claim.agreement(found, *pair)
         optional = [
@@ -230,8 +230,8 @@ def failures(found: Comparison) -> list[str]:
     ]
 
 
-def _remarks(found: Comparison) -> list[str]:
-    """The notes of the runs, one that several share once."""
+def remarks(found: Comparison) -> list[str]:
+    """The notes of the runs, one that several share once; those of most runs first."""
     said: dict[str, list[str]] = {}
     for point in found.runs:
         for note in dict.fromkeys(point.notes):
@@ -239,7 +239,7 @@ def _remarks(found: Comparison) -> list[str]:
     every = len(found.runs)
     return [
         f"**{'All runs' if len(names) == every > 1 else ', '.join(names)}:** {note}"
-        for note, names in said.items()
+        for note, names in sorted(said.items(), key=lambda item: -len(item[1]))
     ]
 
 
@@ -288,18 +288,8 @@ def leaderboard(found: Comparison) -> Table:
     return Table(columns=columns, rows=rows, words=len(axes) or 1, caption=caption)
 
 
-def brief(found: Comparison, pair: tuple[str, str] | None) -> Table | None:
-    """The figures that a terminal has room for: of two runs the shown measures side by side, of
-    more the measure that decides."""
-    if not pair:
-        return None
-    if len(found.runs) > 2:
-        whole = leaderboard(found)
-        first = len(_axes(found)) or 1
-        behind = first + len(found.shown)
-        kept = [*range(first + 1), *range(behind, behind + 3)]
-        columns, *rows = ([row[i] for i in kept] for row in (whole.columns, *whole.rows))
-        return Table(columns=columns, rows=rows)
+def side_by_side(found: Comparison, pair: tuple[str, str]) -> Table:
+    """The shown measures of two runs, and whether they differ."""
     rows = []
     for name in found.shown:
         test = found.pair(name, *pair)
