@@ -79,3 +79,15 @@ def test_plots_of_the_same_results_are_drawn_once(
     assert again[0] == first[0]
     assert again[1].split("<svg")[1:] != other[1].split("<svg")[1:]
     assert again[1].split("<svg")[1] == first[1].split("<svg")[1]
+
+
+def test_two_runs_stand_side_by_side_unless_one_failed() -> None:
+    points = [
+        made(name, value, axes={"retriever": name}) for name, value in (("a", 0.5), ("b", 0.4))
+    ]
+    both = brief(compare("two", points, "accuracy", ["accuracy", "qa"]))
+    assert re.search(r"(?m)^ label accuracy +0\.\d+ +0\.\d+ ", both)
+    assert "H-METEOR Q+A" in both
+    broken = Point(name="c", error="No such thing.", axes={"retriever": "c"})
+    three = brief(compare("three", [*points, broken], "accuracy", ["accuracy", "qa"]))
+    assert re.search(r"(?m)^ c +– +failed", three)

@@ -28,7 +28,7 @@ def brief(found: Comparison, pair: tuple[str, str] | None = None, notes: bool = 
     pair: as for the report. notes: also what is to be known of the runs.
     """
     pair = two_of(found, pair)
-    two = pair and len(found.runs) == 2
+    two = len(found.runs) == 2 and not found.failed
     table = side_by_side(found, pair) if pair and two else _narrow(found)
     out = [found.title, "", *_wrapped(" ".join(finding(found))), *_drawn(table)]
     for text in failures(found):
