@@ -39,7 +39,10 @@ GRID: dict[str, list[dict[str, Any]]] = {
     ],
     "encoder": [{"rate": rate, "class_weight": w} for rate in (1e-4, 3e-4) for w in (0.0, 0.5)],
     "lora_encoder": [
-        {"rate": rate, "class_weight": w} for rate in (2e-3, 5e-3) for w in (0.0, 0.5)
+        {"rate": rate, "epochs": epochs, "lora": {"r": r, "alpha": 2 * r}}
+        for rate in (3e-4, 5e-4, 1e-3)
+        for epochs in (10, 20)
+        for r in (16, 64)
     ],
 }
 
