@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -323,8 +324,9 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     log.record.predictions_digest = predictions
     scores = Scores()
     claims = decode(cache.get(data.gold) or b"", list[Claim])
+    fields = {field for ref in refs for field in ref.fields}
     for name, scorer in scorer_configs(config).items():
-        if missing := lacking(build(scorer), claims, refs):
+        if missing := lacking(build(scorer), claims, fields):
             log.note(f"not scored by {name}: {missing}")
             continue
         with log.stage(f"score.{name}"):
@@ -345,17 +347,25 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     return scores
 
 
-def lacking(scorer: Scorer, claims: list[Claim], refs: list[CaseRef]) -> str | None:
-    """What a scorer needs and this run does not have, in words."""
+def measures(config: DictConfig, claims: list[Claim]) -> list[str]:
+    """The measures that a run of `config` on these claims can have, by its scorers and steps."""
+    fields = {field for step in build_steps(config).values() for field in step.writes}
+    scorers = [build(node) for node in scorer_configs(config).values()]
+    names = [s.names() for s in scorers if not lacking(s, claims, fields)]
+    return list(dict.fromkeys(itertools.chain.from_iterable(names)))
+
+
+def lacking(scorer: Scorer, claims: list[Claim], fields: set[str]) -> str | None:
+    """What a scorer needs and a run with these claims and fields of cases lacks, in words."""
     if "rankings" in scorer.reads:
         if not any(claim.relevant for claim in claims):
             return "no claim names a relevant document"
-        if not any("hits" in ref.fields for ref in refs):
+        if "hits" not in fields:
             return "the pipeline has no retriever"
     if "predictions" in scorer.reads:
         if not any(claim.label or claim.gold for claim in claims):
             return "the claims have no gold labels"
-        if not any({"verdict", "findings"} & ref.fields.keys() for ref in refs):
+        if fields.isdisjoint({"verdict", "findings"}):
             return "the pipeline gives no verdict"
     return None
 

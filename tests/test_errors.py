@@ -40,6 +40,7 @@ MISTAKES = {
         "questioner and verdict learn from",
         "verdict=llm",
     ),
+    "primary=qaa": ("no measure 'qaa' (primary) of this run", "Did you mean 'qa'? Measures: q, qa"),
     "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
     "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
@@ -57,6 +58,24 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
         assert part in lines[0]
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()  # nothing half-written
+
+
+def test_a_measure_that_no_point_of_a_sweep_has(tmp_path: Path) -> None:
+    words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", f"outputs={tmp_path}/out")
+    done = command(*words, "scorer=retrieval", "primary=qa", f"cache={tmp_path}/cache")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: There is no measure 'qa' (primary) of these points.")
+    assert done.stderr.endswith("Measures: ndcg_at_10, recall_at_10, recall_at_100, mrr, ap.\n")
+    assert done.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_primary_measure_of_some_points_will_do() -> None:
+    from flows.experiment import check_primary
+    from tests.conftest import compose
+
+    points = [compose("primary=qa", f"scorer={name}") for name in ("retrieval", "averitec_2024")]
+    check_primary(points)
 
 
 @pytest.mark.parametrize(
