@@ -23,7 +23,7 @@ from components.cache import key_of, open_cache
 from components.datasets.base import Dataset, case_refs
 from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
-from components.records import Claim, Passage, Prediction, Record, decode, encode
+from components.records import AVERITEC_LABELS, Claim, Passage, Prediction, Record, decode, encode
 from components.retrieve.search import Search, check_k
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, Step, TrainedStep, identity
@@ -175,6 +175,13 @@ WITHOUT_TRAINING = {
 }
 
 
+def without_training(name: str, step: Step) -> str | None:
+    """What to choose in the place of a step where there are no training claims."""
+    if "findings" in step.writes:  # labels of documents, which no other kind of verdict gives
+        return "verdict=none"
+    return WITHOUT_TRAINING.get(name.split(".")[0])
+
+
 def training(
     dataset: Dataset, evaluated: list[Claim], steps: dict[str, Step]
 ) -> tuple[list[Claim], list[Claim]]:
@@ -195,12 +202,12 @@ def training(
     if dataset.train_split is None:
         reason = "dataset.train_split=null says that there are none."
     if not kept:
-        others = [WITHOUT_TRAINING[s] for n in names if (s := n.split(".")[0]) in WITHOUT_TRAINING]
-        verb = "learns" if len(names) == 1 else "learn"
+        others = [without_training(name, steps[name]) for name in names]
+        one = len(names) == 1
         raise ClaimflowError(
-            f"{' and '.join(names)} {verb} from training claims. {reason} "
+            f"{' and '.join(names)} {'learns' if one else 'learn'} from training claims. {reason} "
             "Name a split that has some with dataset.train_split=…, or choose what needs none: "
-            f"{' '.join(dict.fromkeys(others))}"
+            f"{' '.join(dict.fromkeys(filter(None, others)))}"
         )
     return kept, dropped
 
@@ -365,6 +372,9 @@ def lacking(scorer: Scorer, claims: list[Claim], fields: set[str]) -> str | None
     if "predictions" in scorer.reads:
         if not any(claim.label or claim.gold for claim in claims):
             return "the claims have no gold labels"
+        labels = {claim.label for claim in claims}
+        if scorer.form == "AVeriTeC" and labels.isdisjoint(AVERITEC_LABELS):
+            return "no claim has a label of AVeriTeC"
         if fields.isdisjoint({"verdict", "findings"}):
             return "the pipeline gives no verdict"
     return None

@@ -7,10 +7,12 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from components.files import ROOT
 from tests.conftest import command
 
 MISTAKES = {
@@ -251,6 +253,50 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         done = command("flows.dashboard", f"port={port}", f"tracking.uri=sqlite:///{tmp_path}/m.db")
     assert done.returncode == 1
     assert done.stderr.strip() == f"error: Port {port} is in use. Give another: port={port + 1}"
+
+
+PROXIED = """
+import sys, threading, urllib.request
+import flows.cli, httpx, requests
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Says(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"here")
+
+    def log_message(self, *_):
+        pass
+
+server = HTTPServer(("127.0.0.1", 0), Says)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"http://127.0.0.1:{server.server_port}/"
+print(httpx.get(url).text, requests.get(url).text, urllib.request.urlopen(url).read().decode())
+print(sorted(httpx._utils.get_environment_proxies()), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("given", [{}, {"NO_PROXY": "a.example"}, {"no_proxy": "*"}], ids=str)
+def test_what_answers_on_this_machine_is_asked_without_a_proxy(given: dict[str, str]) -> None:
+    dead = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
+    env = {key: value for key, value in os.environ.items() if key.lower() != "no_proxy"}
+    done = subprocess.run([sys.executable, "-c", PROXIED], cwd=ROOT, env=env | dead | given,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.stdout == "here here here\n", done.stderr
+    assert ("a.example" in done.stderr) == ("NO_PROXY" in given)  # what was given still holds
+    assert ("http://" in done.stderr) == ("no_proxy" not in given)
+
+
+def test_a_loopback_interface_that_is_down() -> None:
+    code = "from flows.runners import own_server; own_server()"
+    apart = ["unshare", "-rn", sys.executable, "-c", code]
+    if subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
+        pytest.skip("needs a network namespace of its own")
+    done = subprocess.run(apart, cwd=ROOT, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert "ClaimflowError: Prefect's own server needs 127.0.0.1, which can't be reached" in last
+    assert "`ip link set lo up`" in last
 
 
 def test_disk_errors_other_than_full_pass_through(tmp_path: Path) -> None:

@@ -188,10 +188,7 @@ def _cost_line(found: Comparison, names: list[str]) -> str:
         spent = f"{seconds:.3f} s" if point.compute else "an unknown time"
         spent += f" and {tokens / claims:,.0f} tokens" if tokens else ""
         parts.append(f"{found.label(point.name)} {spent}")
-    return (
-        f"Cost a claim, all steps as measured when they were computed, now or in an earlier run "
-        f"that the cache has them from: {'; '.join(parts)}."
-    )
+    return f"Cost a claim when it was computed, now or before: {'; '.join(parts)}."
 
 
 def _names(names: list[str]) -> str:
