@@ -63,7 +63,7 @@ class TrainedStep(Step):
 
     def check_train(self, train: list[Claim]) -> None:
         """Raise ClaimflowError when there is nothing to learn from, but something to learn."""
-        if not train and not self.given():
+        if self.needs_train and not train and not self.given():
             raise ClaimflowError(
                 f"{type(self).__name__} learns from a training split, and this data set gives "
                 "none that is free of the evaluated claims. Name one with dataset.train_split=…, "

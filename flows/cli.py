@@ -37,6 +37,12 @@ for _name, _value in {
 }.items():
     os.environ.setdefault(_name, _value)
 
+# A proxy is for other machines: Prefect's own server answers here, and so may a tracker or a model.
+_direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+if "127.0.0.1" not in _direct and _direct != "*":
+    _direct = f"{_direct},127.0.0.1,localhost".lstrip(",")
+    os.environ.update(no_proxy=_direct, NO_PROXY=_direct)
+
 # Where things lie on a machine: not part of a config that is kept in a file.
 PLACES = ("cache", "outputs", "out", "tracking")
 

@@ -59,7 +59,8 @@ def main(config: DictConfig) -> None:
             "No two of these runs have a measure in common: score them by the same scorer."
         )
     shown = list(config.shown or [])
-    check_measures(points, [name for name in (config.primary, *shown) if name])
+    own = dict.fromkeys(name for point in points for name in point.measures)
+    check_measures(list(own), config.primary, shown)
     pair = _pair(config, points)
     names = [point.name for point in points]
     if not config.name:

@@ -8,8 +8,10 @@ python -m flows.experiment -m retriever=bm25s,dense chunker=sentence,window
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from components.errors import ClaimflowError
 from flows.cli import entry
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
 
     if log is None:
         check(config)  # a run that can't start leaves nothing behind
+        check_primary([config])
         log = Log(config)
     with log:
         if log.record.parent:
@@ -75,6 +78,23 @@ def check(config: DictConfig) -> None:
     for node in scorer_configs(config).values():
         build(node)
     task_runner(config.runner)
+
+
+def check_primary(points: list[DictConfig]) -> None:
+    """Raise when `primary` is no measure of any of the points, or `shown` names unknown ones."""
+    from components.report.compare import check_measures
+    from flows.build import build
+    from flows.stages import measures
+
+    own: dict[str, None] = {}
+    for point in points:
+        with contextlib.suppress(ClaimflowError):  # its own affair
+            own |= dict.fromkeys(measures(point, build(point.dataset).claims()))
+        if points[0].primary in own:
+            break
+    if own:
+        whose = "this run" if len(points) == 1 else "these points"
+        check_measures(list(own), points[0].primary, points[0].shown or [], whose)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 CLAIMS = 10  # of each kind that the report of a sweep shows
+PRIMARY = "qa"  # what ranks the points of a sweep that has it, where the config names none
 
 
 def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores, log: Log) -> None:
@@ -159,11 +160,11 @@ def show(record: RunRecord, config: DictConfig) -> None:
 def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Comparison:
     """Write the comparison of a sweep's points: Markdown, HTML, CSV and plots."""
     from components.report import page
-    from components.report.compare import compare
+    from components.report.compare import compare, primary_of
 
     points = [point_of(record, Path(config.outputs) / record.id) for record in records]
     title = f"{log.record.name}: {len(points)} points"
-    asked = (config.primary, list(config.shown))
+    asked = (config.primary or primary_of(points, PRIMARY), list(config.shown))
     same = [point.lasting() for point in points]
     cache = open_cache(str(config.cache))
     found: Comparison = cache.value(

@@ -49,6 +49,13 @@ def main(config: DictConfig) -> None:
             raise ClaimflowError(
                 f"Run {config.run} was {old.status}: it has no results. Give one that finished."
             )
+        if lost := [n for n in ("config.yaml", *RESULTS) if not (folder / n).is_file()]:
+            here = scratch not in str(folder)
+            other = f": remove {folder} to take the run from the tracker" if here else ""
+            raise ClaimflowError(
+                f"Run {config.run} has lost {' and '.join(lost)}, so there is nothing to compare "
+                f"with{other}, or give another run."
+            )
         again = logged_config(folder, config)
         again.name = f"reproduces {old.name}"
         if config.fresh:

@@ -28,11 +28,25 @@ server.run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
 """
 
 
+def listen() -> socket.socket:
+    """A port of this machine that this machine reaches."""
+    try:
+        listening = socket.create_server(("127.0.0.1", 0))
+        with socket.create_connection(listening.getsockname(), timeout=5):
+            return listening
+    except OSError as error:
+        raise ClaimflowError(
+            f"Prefect's own server needs 127.0.0.1, which can't be reached here ({error}): bring "
+            "the loopback interface up (`ip link set lo up`) and let no firewall or sandbox block "
+            "it, or name a server that runs elsewhere with PREFECT_API_URL."
+        ) from error
+
+
 @functools.cache
 def own_server() -> str:
     """Start a Prefect server for the flows of this process; the URL of its API. Who asks it before
     it is ready waits for its answer."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listen() as listening:
         process = subprocess.Popen(
             [sys.executable, "-c", SERVER, str(listening.fileno())],
             pass_fds=[listening.fileno()],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from components.cache import key_of, open_cache
 from components.datasets.base import Dataset, case_refs
 from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
-from components.records import Claim, Passage, Prediction, Record, decode, encode
+from components.records import AVERITEC_LABELS, Claim, Passage, Prediction, Record, decode, encode
 from components.retrieve.search import Search, check_k
 from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, Step, TrainedStep, identity
@@ -174,6 +175,13 @@ WITHOUT_TRAINING = {
 }
 
 
+def without_training(name: str, step: Step) -> str | None:
+    """What to choose in the place of a step where there are no training claims."""
+    if "findings" in step.writes:  # labels of documents, which no other kind of verdict gives
+        return "verdict=none"
+    return WITHOUT_TRAINING.get(name.split(".")[0])
+
+
 def training(
     dataset: Dataset, evaluated: list[Claim], steps: dict[str, Step]
 ) -> tuple[list[Claim], list[Claim]]:
@@ -194,12 +202,12 @@ def training(
     if dataset.train_split is None:
         reason = "dataset.train_split=null says that there are none."
     if not kept:
-        others = [WITHOUT_TRAINING[s] for n in names if (s := n.split(".")[0]) in WITHOUT_TRAINING]
-        verb = "learns" if len(names) == 1 else "learn"
+        others = [without_training(name, steps[name]) for name in names]
+        one = len(names) == 1
         raise ClaimflowError(
-            f"{' and '.join(names)} {verb} from training claims. {reason} "
+            f"{' and '.join(names)} {'learns' if one else 'learn'} from training claims. {reason} "
             "Name a split that has some with dataset.train_split=…, or choose what needs none: "
-            f"{' '.join(dict.fromkeys(others))}"
+            f"{' '.join(dict.fromkeys(filter(None, others)))}"
         )
     return kept, dropped
 
@@ -323,8 +331,9 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     log.record.predictions_digest = predictions
     scores = Scores()
     claims = decode(cache.get(data.gold) or b"", list[Claim])
+    fields = {field for ref in refs for field in ref.fields}
     for name, scorer in scorer_configs(config).items():
-        if missing := lacking(build(scorer), claims, refs):
+        if missing := lacking(build(scorer), claims, fields):
             log.note(f"not scored by {name}: {missing}")
             continue
         with log.stage(f"score.{name}"):
@@ -345,17 +354,28 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     return scores
 
 
-def lacking(scorer: Scorer, claims: list[Claim], refs: list[CaseRef]) -> str | None:
-    """What a scorer needs and this run does not have, in words."""
+def measures(config: DictConfig, claims: list[Claim]) -> list[str]:
+    """The measures that a run of `config` on these claims can have, by its scorers and steps."""
+    fields = {field for step in build_steps(config).values() for field in step.writes}
+    scorers = [build(node) for node in scorer_configs(config).values()]
+    names = [s.names() for s in scorers if not lacking(s, claims, fields)]
+    return list(dict.fromkeys(itertools.chain.from_iterable(names)))
+
+
+def lacking(scorer: Scorer, claims: list[Claim], fields: set[str]) -> str | None:
+    """What a scorer needs and a run with these claims and fields of cases lacks, in words."""
     if "rankings" in scorer.reads:
         if not any(claim.relevant for claim in claims):
             return "no claim names a relevant document"
-        if not any("hits" in ref.fields for ref in refs):
+        if "hits" not in fields:
             return "the pipeline has no retriever"
     if "predictions" in scorer.reads:
         if not any(claim.label or claim.gold for claim in claims):
             return "the claims have no gold labels"
-        if not any({"verdict", "findings"} & ref.fields.keys() for ref in refs):
+        labels = {claim.label for claim in claims}
+        if scorer.form == "AVeriTeC" and labels.isdisjoint(AVERITEC_LABELS):
+            return "no claim has a label of AVeriTeC"
+        if fields.isdisjoint({"verdict", "findings"}):
             return "the pipeline gives no verdict"
     return None
 

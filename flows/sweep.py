@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _current: Sweep | None = None
+composed_ahead: dict[tuple[str, ...], DictConfig] = {}  # points that are still to be run
 failures: list[Exception] = []  # of finished sweeps, for the command line to end with
 
 
@@ -44,6 +45,7 @@ class Sweep:
         self.records: list[RunRecord] = []
         self.log: Log | None = None
         self.config: DictConfig | None = None
+        self.refused: ClaimflowError | None = None
 
     def point(self, config: DictConfig) -> RunRecord:
         """Run one point; what goes wrong in it is its own affair."""
@@ -52,6 +54,7 @@ class Sweep:
         overrides = dict(_split(text) for text in HydraConfig.get().overrides.task)
         axes = {axis: overrides[axis] for axis in self.axes if axis in overrides}
         if self.log is None:
+            self._check(config)
             self._begin(config)
         config.name = ",".join(f"{axis}={value}" for axis, value in axes.items())
         say(f"[{len(self.records) + 1}] {config.name}")
@@ -64,6 +67,18 @@ class Sweep:
             record = log.record
         self.records.append(record)
         return record
+
+    def _check(self, config: DictConfig) -> None:
+        """Refuse a measure that no point has before any of them does its work."""
+        from flows.experiment import check_primary
+
+        if not self.refused:
+            try:
+                check_primary([config, *composed_ahead.values()])
+            except ClaimflowError as error:
+                self.refused = error
+        if self.refused:  # Hydra goes on to the next point
+            raise self.refused
 
     def _begin(self, config: DictConfig) -> None:
         from flows.tracking import open_parent
@@ -129,13 +144,12 @@ def compose_once() -> None:
     load = ConfigLoaderImpl.load_sweep_config
     if load.__module__ == __name__:
         return
-    kept: dict[tuple[str, ...], DictConfig] = {}
 
     def once(self: Any, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         key = tuple(sweep_overrides)
-        if key in kept:
-            return kept.pop(key)
-        return kept.setdefault(key, load(self, master_config, sweep_overrides))
+        if key in composed_ahead:
+            return composed_ahead.pop(key)
+        return composed_ahead.setdefault(key, load(self, master_config, sweep_overrides))
 
     ConfigLoaderImpl.load_sweep_config = once  # type: ignore[method-assign]
 

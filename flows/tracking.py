@@ -39,6 +39,8 @@ TAG_LIMIT = 8000
 BATCH = {"params": 100, "tags": 100, "metrics": 1000}  # items a call
 BATCH_BYTES = 900_000  # a call, as JSON
 
+ANSWER = (4.0, 8.0)  # seconds for a server to be reached, and to answer
+
 STATE = ".mlflow.json"
 # The page opens with runs and charts, not with traces of chat models.
 EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
@@ -149,7 +151,8 @@ def _reason(error: Exception, config: DictConfig) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, ClaimflowError):
         return text
-    return f"Tracker {config.tracking.uri}: {type(error).__name__}: {text[:200]}"
+    text = text if len(text) <= 200 else f"{text[:200]}…"
+    return f"Tracker {config.tracking.uri}: {type(error).__name__}: {text}."
 
 
 def log_folder(folder: Path, config: DictConfig) -> str:
@@ -205,8 +208,8 @@ def connect(config: DictConfig) -> tuple[MlflowClient, str]:
 @functools.lru_cache(maxsize=8)
 def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
     # Of a server that stops answering half-way: by default MLflow waits two minutes, seven times.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     if not uri.startswith("sqlite:///"):
         from mlflow import MlflowClient
 
@@ -223,14 +226,17 @@ def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
 
 
 def check_answers(uri: str) -> None:
-    """Ask a server for a sign of life, for a few seconds at most: MLflow itself waits longer, and
-    tries again."""
+    """Ask a server for what it keeps, for a few seconds at most: MLflow itself waits longer, and
+    tries again. Its health alone says nothing: a server whose database hangs is in health."""
     if not uri.startswith(("http://", "https://")):
         return
     import requests
 
     try:
-        requests.get(f"{uri.rstrip('/')}/health", timeout=4)
+        api = f"{uri.rstrip('/')}/api/2.0/mlflow/experiments/get?experiment_id=0"
+        answer = requests.get(api, timeout=ANSWER)
+        if answer.status_code >= 500:
+            raise requests.HTTPError(f"it says {answer.status_code}")
     except requests.RequestException as error:
         raise ClaimflowError(
             f"No tracking server answers at {uri}: start it, or name another with tracking.uri=…"

@@ -245,15 +245,17 @@ def test_missing_file_says_name_place_and_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert error_of(Averitec(path=tmp_path)) == (
-        f"No dev.json or dev.jsonl (the claims of split dev): looked for in {tmp_path}. "
-        "Published: https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores). Set "
-        "path=FOLDER, or CLAIMFLOW_DATA to the folder that holds all data sets."
+        f"No dev.json or dev.jsonl (the claims of split dev): looked for in {tmp_path}, "
+        "which is empty. Put it there, or name another folder with path=FOLDER. The official files "
+        "are published at https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)."
     )
     monkeypatch.setenv("CLAIMFLOW_DATA", str(tmp_path / "all"))
     assert f"looked for in {tmp_path / 'all' / 'averitec'}." in error_of(Averitec())
     monkeypatch.delenv("CLAIMFLOW_DATA")
-    assert "/data/averitec." in error_of(Averitec())
-    assert "`dvc pull`" in error_of(Demo(path=tmp_path))
+    assert "/data/averitec. Set path=FOLDER, or CLAIMFLOW_DATA" in error_of(Averitec())
+    assert "`dvc pull`" not in error_of(Demo(path=tmp_path))
+    monkeypatch.setattr(Demo, "folder", tmp_path)
+    assert "`dvc pull`" in error_of(Demo())
 
 
 def test_unknown_split_names_the_nearest(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def five(folder: Path, first: int = 0, **more: object) -> Scores:
 def test_five_claims_by_the_official_rule(tmp_path: Path) -> None:
     scores = five(tmp_path, official=True)
     found = values(scores)
+    assert found.keys() == set(Averitec2025(judge=recorded(tmp_path)).names())
     assert found["ev2r_score_at_0.50"] == 0.4
     assert found["ev2r_qa"] == 0.6867  # rounded to 4 decimals
     rows = [row["ev2r_qa"] for row in scores.per_claim]

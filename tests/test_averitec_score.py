@@ -302,6 +302,8 @@ def test_equal_input_is_scored_once(tmp_path: Path) -> None:
     assert hit
     assert again == scores
     assert list(again.measures) == list(scores.measures)  # in the order to be read
+    names = [name for name in scorer.names() if name not in ("ece", "brier")]  # of probabilities
+    assert list(scores.measures) == names
     assert not score_once(cache, Averitec2024(draws=51), gold, guessed)[1]
     assert not score_once(cache, scorer, gold, [prediction(qas=[BAN])])[1]
 

@@ -33,10 +33,11 @@ def test_a_sweep_in_short_fits_a_terminal() -> None:
     found = compare("sweep: 9 points", [*points, broken], "accuracy", ["accuracy", "qa"])
     lines = brief(found).splitlines()
     assert max(map(len, lines)) <= WIDTH
-    assert len(lines) <= 42
+    assert len(lines) <= 43
     text = " ".join(" ".join(lines).split())
     assert lines[0] == "sweep: 9 points"
     assert re.search(r"(ahead of|level) .*on label accuracy: 0\.\d+ (against|each)", text)
+    assert "Cost a claim when it was computed, now or before: " in text
     header = next(line for line in lines if "behind the best" in line)
     assert "significant" in header
     assert "seconds" in header

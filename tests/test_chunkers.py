@@ -134,8 +134,8 @@ sentences = st.lists(st.text("abc .\n", max_size=24), max_size=8)
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(CUTTERS), st.lists(sentences, max_size=3))
-def test_no_text_is_lost(step: Chunker, documents: list[list[str]]) -> None:
-    found = passages(step, *documents, ctx=LAWS)
+def test_no_text_is_lost(ctx: Context, step: Chunker, documents: list[list[str]]) -> None:
+    found = passages(step, *documents, ctx=ctx)
     for i, document in enumerate(documents):
         mine = [p for p in found if p.doc == f"d{i}"]
         assert "".join("".join(p.text for p in mine).split()) == "".join("".join(document).split())
@@ -173,15 +173,6 @@ def test_dedupe_merges_the_urls_of_equals() -> None:
             [Case(claim=Claim(id="1", text=""), documents=documents)], Context.__new__(Context)
         )
         assert [passage.also for passage in done.passages] == also
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _laws(ctx: Context) -> None:
-    global LAWS
-    LAWS = ctx
-
-
-LAWS: Context
 
 
 @pytest.mark.parametrize(

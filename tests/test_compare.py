@@ -458,9 +458,19 @@ def test_what_scorers_noted_stands_in_the_report(tmp_path: Path) -> None:
 def test_the_measure_that_decides() -> None:
     """An unknown one is an error; one that these runs lack is noted; by default the task's own."""
     runs = [made("a", 0.9, 20), made("b", 0.2, 20)]
-    with pytest.raises(ClaimflowError, match=r"no measure 'acuracy'\. Did you mean 'accuracy'"):
-        check_measures(runs, ["qa", "acuracy"])
-    check_measures(runs, ["micro", "ndcg_at_10", "score_at_0.35"])  # of theirs; known; of a level
+    own = list(runs[0].measures)
+    for primary, shown, message in [
+        (
+            "qaa",
+            (),
+            r"no measure 'qaa' \(primary\) of these runs\. Did you mean 'qa'\? Measures: q",
+        ),
+        ("ndcg_at_10", (), r"no measure 'ndcg_at_10' \(primary\)"),  # which other runs may have
+        (None, ("qa", "acuracy"), r"no measure 'acuracy' \(shown\).* Did you mean 'accuracy'"),
+    ]:
+        with pytest.raises(ClaimflowError, match=message):
+            check_measures(own, primary, shown)
+    check_measures(own, "micro", ["ndcg_at_10", "score_at_0.35"])
     found = compare("t", runs, "ndcg_at_10", draws=50)
     assert found.primary == "qa"
     note = "These runs have no nDCG@10 (primary=ndcg_at_10): H-METEOR Q+A (qa) ranks them instead."

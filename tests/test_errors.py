@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from components.files import ROOT
 from tests.conftest import command
 
 MISTAKES = {
@@ -40,6 +43,7 @@ MISTAKES = {
         "questioner and verdict learn from",
         "verdict=llm",
     ),
+    "primary=qaa": ("no measure 'qaa' (primary) of this run", "Did you mean 'qa'? Measures: q, qa"),
     "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
     "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
@@ -57,6 +61,24 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
         assert part in lines[0]
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()  # nothing half-written
+
+
+def test_a_measure_that_no_point_of_a_sweep_has(tmp_path: Path) -> None:
+    words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", f"outputs={tmp_path}/out")
+    done = command(*words, "scorer=retrieval", "primary=qa", f"cache={tmp_path}/cache")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: There is no measure 'qa' (primary) of these points.")
+    assert done.stderr.endswith("Measures: ndcg_at_10, recall_at_10, recall_at_100, mrr, ap.\n")
+    assert done.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_primary_measure_of_some_points_will_do() -> None:
+    from flows.experiment import check_primary
+    from tests.conftest import compose
+
+    points = [compose("primary=qa", f"scorer={name}") for name in ("retrieval", "averitec_2024")]
+    check_primary(points)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +156,14 @@ def test_a_k_above_every_store(tmp_path: Path) -> None:
                    f"cache={tmp_path}/cache")  # fmt: skip
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("error: retriever.bm25.k is 5000, but the largest store has ")
-    assert last.endswith("or to the usual 300, of which each store gives what it has.")
+    found = re.fullmatch(
+        r"error: retriever\.bm25\.k=5000 asks for more passages a query than any claim has: the "
+        r"largest store here, that of claim [01], has (\d+)\. Set retriever\.bm25\.k to (\d+) or "
+        r"less, or leave it out: then a query gets what its store has, 300 at most\.",
+        last,
+    )
+    assert found, last
+    assert found[1] == found[2]
 
 
 @pytest.mark.parametrize("key", ["cache", "outputs", "out"])
@@ -225,6 +253,50 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         done = command("flows.dashboard", f"port={port}", f"tracking.uri=sqlite:///{tmp_path}/m.db")
     assert done.returncode == 1
     assert done.stderr.strip() == f"error: Port {port} is in use. Give another: port={port + 1}"
+
+
+PROXIED = """
+import sys, threading, urllib.request
+import flows.cli, httpx, requests
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Says(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"here")
+
+    def log_message(self, *_):
+        pass
+
+server = HTTPServer(("127.0.0.1", 0), Says)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"http://127.0.0.1:{server.server_port}/"
+print(httpx.get(url).text, requests.get(url).text, urllib.request.urlopen(url).read().decode())
+print(sorted(httpx._utils.get_environment_proxies()), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("given", [{}, {"NO_PROXY": "a.example"}, {"no_proxy": "*"}], ids=str)
+def test_what_answers_on_this_machine_is_asked_without_a_proxy(given: dict[str, str]) -> None:
+    dead = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
+    env = {key: value for key, value in os.environ.items() if key.lower() != "no_proxy"}
+    done = subprocess.run([sys.executable, "-c", PROXIED], cwd=ROOT, env=env | dead | given,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.stdout == "here here here\n", done.stderr
+    assert ("a.example" in done.stderr) == ("NO_PROXY" in given)  # what was given still holds
+    assert ("http://" in done.stderr) == ("no_proxy" not in given)
+
+
+def test_a_loopback_interface_that_is_down() -> None:
+    code = "from flows.runners import own_server; own_server()"
+    apart = ["unshare", "-rn", sys.executable, "-c", code]
+    if subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
+        pytest.skip("needs a network namespace of its own")
+    done = subprocess.run(apart, cwd=ROOT, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert "ClaimflowError: Prefect's own server needs 127.0.0.1, which can't be reached" in last
+    assert "`ip link set lo up`" in last
 
 
 def test_disk_errors_other_than_full_pass_through(tmp_path: Path) -> None:

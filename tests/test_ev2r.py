@@ -66,6 +66,7 @@ def test_the_weighted_score_worked(tmp_path: Path) -> None:
         draws=50,
     )
     found = values(scored(tmp_path, scorer))
+    assert list(found) == scorer.names()
     assert found["ev2r_precision"] == 0.6
     assert found["ev2r_recall"] == 0.5
     assert found["ev2r_f1"] == pytest.approx(0.545455, abs=5e-7)

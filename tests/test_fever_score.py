@@ -103,6 +103,7 @@ SAID = [
 
 def test_four_claims_and_their_rows() -> None:
     scores = fever(SAID, FOUR)
+    assert list(scores.measures) == Fever().names()
     assert values(scores) == pytest.approx([0.5, 0.75, 1, 1 / 3, 0.5])
     assert scores.per_claim[1] == {
         "id": "2",

@@ -187,9 +187,9 @@ def test_mistakes(place: Path) -> None:
         (("runs=[0123abcd]",), "No run 0123abcd below"),
         (
             (f"runs={two}", gold, "primary=score-at-0.25"),
-            "no measure 'score-at-0.25'. Did you",
+            r"no measure 'score-at-0.25' \(primary\) of these runs\. Did you",
         ),
-        ((f"runs={two}", gold, "shown=[qaa]"), "no measure 'qaa'. Did you mean 'qa'"),
+        ((f"runs={two}", gold, "shown=[qaa]"), r"no measure 'qaa' \(shown\).* Did you mean 'qa'"),
         ((f"runs={two}", gold, "pair=[good,pour]"), "no run is called pour. Did you mean 'poor'"),
         ((f"runs={two}", gold, "pair=[good,good]"), "takes the names of two runs"),
         ((f"runs=[{place}/good.json,{place}/sweep.json]", gold), "same ids but other texts"),

@@ -62,7 +62,7 @@ def test_claims_of_your_own_need_no_training_split(store: Store, tmp_path: Path)
     page = {"url": "https://a.example/x", "url2text": ["The lake of Morrin was full in June."]}
     (tmp_path / "pages.jsonl").write_text(json.dumps(page) + "\n")
     with pytest.raises(
-        ClaimflowError, match=r"split train; dataset\.train_split=null goes without"
+        ClaimflowError, match=r"split train\).*dataset\.train_split=null goes without"
     ):
         store(*own)
     assert store(*own, "dataset.train_split=null")["counts"]["kept"] == 1

@@ -265,9 +265,10 @@ scores = st.lists(st.integers(0, 30), min_size=1, max_size=6).map(
 
 @settings(max_examples=40, deadline=None)
 @given(scores, st.integers(1, 6), st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]))
-def test_mmr_by_definition(ranking: Ranking, k: int, balance: float) -> None:
+def test_mmr_by_definition(
+    ctx: Context, encoder: Encoder, ranking: Ranking, k: int, balance: float
+) -> None:
     """The formula of Carbonell and Goldstein, literally."""
-    ctx, encoder = LAWS
     step = Mmr(encoder=encoder, k=k, fetch=6, balance=balance, scale=False)
     vectors = encoder.encode(TEXTS, ctx)
     relevance = dict(ranking)
@@ -287,22 +288,12 @@ def test_mmr_by_definition(ranking: Ranking, k: int, balance: float) -> None:
 @settings(max_examples=40, deadline=None)
 @given(scores, st.integers(1, 6), st.floats(0.01, 1), st.booleans())
 def test_mmr_starts_with_the_best_and_at_balance_1_keeps_the_order(
-    ranking: Ranking, k: int, balance: float, scale: bool
+    ctx: Context, encoder: Encoder, ranking: Ranking, k: int, balance: float, scale: bool
 ) -> None:
-    ctx, encoder = LAWS
     step = Mmr(encoder=encoder, k=k, fetch=6, balance=balance, scale=scale)
     assert reordered(step, ranking, TEXTS, ctx)[0] == ranking[0][0]
     step = Mmr(encoder=encoder, k=k, fetch=6, balance=1, scale=scale)
     assert reordered(step, ranking, TEXTS, ctx) == [p for p, _ in ranking]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _laws(ctx: Context, encoder: Encoder) -> None:
-    global LAWS
-    LAWS = (ctx, encoder)
-
-
-LAWS: tuple[Context, Encoder]
 
 
 def test_hits_beyond_fetch_stay_behind(encoder: Encoder, ctx: Context) -> None:

@@ -107,7 +107,11 @@ def test_runs_without_results_are_one_line(place: Path) -> None:
     sweep.record.children = [failed.record.id]
     with sweep:
         pass
+    with Log(config) as bare:
+        pass
+    lost = r"lost predictions\.jsonl and rankings\.jsonl, .*: remove .* to take the run from the"
     for log, message in (
+        (bare, lost),
         (failed, "was failed: it has no results"),
         (sweep, f"is a sweep: reproduce its runs, {failed.record.id}"),
     ):

@@ -284,24 +284,15 @@ rankings = st.lists(st.lists(st.integers(0, 4), unique=True, max_size=5), min_si
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(FILTERS), rankings, st.integers(1, 2))
 def test_filters_keep_the_order_and_are_idempotent(
-    step: Any, found: list[list[int]], questions: int
+    ctx: Context, step: Any, found: list[list[int]], questions: int
 ) -> None:
     queries = [Query(text="bank", question=str(i % questions)) for i in range(len(found))]
     made = case(*found, queries=queries, claim=TEXTS[0])
     before = list(made.hits)
-    [once] = step.run([made], LAWS)
+    [once] = step.run([made], ctx)
     after = list(once.hits)
     assert after == [hit for hit in before if hit in after]
-    assert step.run([once], LAWS)[0].hits == after
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _laws(ctx: Context) -> None:
-    global LAWS
-    LAWS = ctx
-
-
-LAWS: Context
+    assert step.run([once], ctx)[0].hits == after
 
 
 @pytest.mark.parametrize(

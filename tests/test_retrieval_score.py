@@ -34,6 +34,7 @@ def ranked(*docs: str) -> list[tuple[str, float]]:
 
 def test_worked() -> None:
     scores = retrieval({"1": ranked("a", "x", "b")}, {"1": {"a": 1, "b": 1, "c": 1, "x": 0}})
+    assert list(scores.measures) == Retrieval().names()
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
     assert values(scores) == pytest.approx(
         {

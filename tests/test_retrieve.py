@@ -223,13 +223,16 @@ def test_a_query_of_stop_words_alone_finds_nothing(ctx: Context) -> None:
 def test_a_k_that_no_store_can_fill(ctx: Context) -> None:
     cases = [case(TEXTS, "bridge"), case(TEXTS[:3], "bank")]
     refs = [store(c, ("claim", "passages"), ctx.cache) for c in cases]
-    with pytest.raises(ClaimflowError, match=r"r\.bm25\.k is 100000, .* set it to 6 or"):
+    with pytest.raises(ClaimflowError, match=r"that of claim 1, has 6\. Set r\.bm25\.k to 6 or"):
         check_k(Bm25s(k=100_000), "r.bm25", refs, ctx.cache)
     # The usual says nothing of these stores: those of claims differ in size.
     assert check_k(Bm25s(k=300), "r.bm25", refs, ctx.cache) is None
     assert check_k(Bm25s(k=6), "r.bm25", refs, ctx.cache) is None
     remark = check_k(Bm25s(k=7), "r.bm25", refs, ctx.cache)
-    assert remark == "r.bm25.k is 7, but the largest store has 6 passages: all that match are kept."
+    assert remark == (
+        "r.bm25.k=7 passages a query, but the largest store here, that of claim 1, has 6: "
+        "all that match are kept."
+    )
     done = Bm25s(k=300).run(cases, ctx)
     assert [len(c.hits) for c in done] == [2, 2]
 

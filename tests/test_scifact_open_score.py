@@ -109,6 +109,7 @@ def test_by_provenance() -> None:
         claim("2", "pooling", _20=S, _21=S),
     ]
     scores = scifact_open(says(*ROWS), gold)
+    assert list(scores.measures) == SciFactOpen().names()
     assert values(scores) == pytest.approx([0.5, 0.5, 0.5, 0.541667], abs=5e-7)
     # 10, 12 are left: 11, 20 and 21 are evidence by pooling and set aside.
     assert values(scores, "_citation") == pytest.approx([1 / 2, 1, 2 / 3, 1])

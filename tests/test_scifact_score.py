@@ -68,6 +68,7 @@ TOY_SAID = [says("1", a=(S, [5, 6, 0, 1]), c=(S, [0])), says("2", b=(S, [2]))]
 
 
 def test_worked_toy() -> None:
+    assert list(scifact(TOY_SAID, TOY).measures) == SciFact().names()
     expected = [(1 / 3, 0.5, 0.4), NONE, (0.5, 0.75, 0.6), (1 / 3, 0.5, 0.4)]
     check(scifact(TOY_SAID, TOY), expected)
     check(scifact(TOY_SAID, TOY, official=True), expected)

@@ -71,11 +71,11 @@ def rank_bm25_scores(texts: list[str], query: str) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(stores.filter(any), asked)
-def test_okapi_is_rank_bm25_with_its_floor(texts: list[str], query: str) -> None:
+def test_okapi_is_rank_bm25_with_its_floor(ctx: Context, texts: list[str], query: str) -> None:
     step = Okapi(k1=1.2, b=0.6, epsilon=0.3, stopwords=None, stemmer=None)
     expected = rank_bm25_scores(texts, query)
     sharing = {i for i, text in enumerate(texts) if set(text.split()) & set(query.split())}
-    ours = dict(found(step, texts, query, LAWS))
+    ours = dict(found(step, texts, query, ctx))
     assert ours.keys() == sharing
     for i, score in ours.items():
         assert score == pytest.approx(expected[i], abs=2e-6)
@@ -98,7 +98,9 @@ def test_a_term_in_most_passages_gets_the_floor(ctx: Context) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(stores.filter(any), asked, st.sampled_from(["bm25l", "bm25+"]))
-def test_lower_bounds_by_their_formulas(texts: list[str], query: str, method: str) -> None:
+def test_lower_bounds_by_their_formulas(
+    ctx: Context, texts: list[str], query: str, method: str
+) -> None:
     """Lv and Zhai 2011: sums over the terms in query and passage."""
     k1, b, delta, size = 1.2, 0.6, 0.7, len(texts)
     mean = sum(len(text.split()) for text in texts) / size
@@ -122,7 +124,7 @@ def test_lower_bounds_by_their_formulas(texts: list[str], query: str, method: st
         if parts:
             expected[i] = sum(parts)
     step = LowerBounded(method=method, k1=k1, b=b, delta=delta, stopwords=None, stemmer=None)
-    assert dict(found(step, texts, query, LAWS)) == pytest.approx(expected, abs=1e-5)
+    assert dict(found(step, texts, query, ctx)) == pytest.approx(expected, abs=1e-5)
 
 
 # Hashed TF-IDF
@@ -322,22 +324,15 @@ def test_cutoff_in_score_order_keeps_what_fits(ctx: Context) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(stores, asked, st.integers(1, 14), st.booleans())
-def test_a_longer_prefix_keeps_more(texts: list[str], query: str, n: int, scored: bool) -> None:
+def test_a_longer_prefix_keeps_more(
+    ctx: Context, texts: list[str], query: str, n: int, scored: bool
+) -> None:
     by = Bm25s(stopwords=None, stemmer=None) if scored else None
-    shorter = cut(PrefixCutoff(n=n, by=by), texts, query, ctx=LAWS)
-    longer = cut(PrefixCutoff(n=n + 1, by=by), texts, query, ctx=LAWS)
+    shorter = cut(PrefixCutoff(n=n, by=by), texts, query, ctx=ctx)
+    longer = cut(PrefixCutoff(n=n + 1, by=by), texts, query, ctx=ctx)
     assert set(shorter) <= set(longer)
     assert len(shorter) == min(n, len(texts))
     assert shorter == sorted(shorter)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _laws(ctx: Context) -> None:
-    global LAWS
-    LAWS = ctx
-
-
-LAWS: Context
 
 
 # Nothing to rank, and errors

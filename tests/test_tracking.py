@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +275,43 @@ def test_killed_runs_are_closed_and_live_ones_left_alone(
         for one in started:
             one.kill()
             one.communicate()
+
+
+@pytest.mark.parametrize("fault", ["hangs", "fails"])
+def test_a_tracker_in_health_that_does_no_work(
+    fault: str, config: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its /health answers, but not what needs its database: MLflow alone waits for a minute."""
+    monkeypatch.setattr("flows.tracking.ANSWER", (1.0, 0.3))
+    ended = threading.Event()
+
+    class Half(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            healthy = self.path == "/health"
+            if fault == "hangs" and not healthy:
+                ended.wait(60)
+            self.send_response(200 if healthy else 503)
+            self.end_headers()
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Half) as half:
+        threading.Thread(target=half.serve_forever, daemon=True).start()
+        config.tracking.uri = f"http://127.0.0.1:{half.server_port}"
+        start = time.perf_counter()
+        with Log(config) as run:
+            pass
+        assert time.perf_counter() - start < 5
+        ended.set()
+        half.shutdown()
+    assert run.record.status == "finished"
+    assert waiting(Path(config.outputs)) == [run.folder]
+    said = capsys.readouterr().err
+    assert f"No tracking server answers at {config.tracking.uri}" in said
+    assert "`python -m flows.track` logs it later" in said
 
 
 @pytest.mark.slow

@@ -194,6 +194,10 @@ def test_kinds_of_training_are_what_they_say_and_are_used_as_trained(
         [zero_shot] = llm(models, lora=None, epochs=0).run([case], ctx)
         assert zero_shot.verdict
         assert zero_shot.verdict.probabilities != expected
+        alone = Case(claim=case.claim)  # nothing is learned, so no training claims are needed
+        [none] = llm(models, lora=None, epochs=0).run([alone], Context(Cache(tmp_path)))
+        assert none.verdict
+        assert none.verdict.label == "Not Enough Evidence"
         with pytest.raises(ClaimflowError, match="no adapter to merge"):
             merge(folder, step.model, None, tmp_path / "merged")
         return

@@ -246,7 +246,7 @@ def test_majority(cache: Cache) -> None:
     [tie] = MajorityVerdict().run([case], Context(cache, train[:4]))  # two and two
     assert tie.verdict
     assert tie.verdict.label == SUPPORTED
-    with pytest.raises(ClaimflowError, match="No training claim has a label"):
+    with pytest.raises(ClaimflowError, match="None of the 1 training claims has a label"):
         MajorityVerdict().run([case], Context(cache, train[5:]))
 
 

@@ -222,7 +222,7 @@ class Demo(Averitec):
     """The data that comes with the project: 60 claims about places and people that don't exist."""
 
     name: ClassVar = "demo"
-    published: ClassVar = "with the project: `dvc pull` lays it out"
+    published: ClassVar = ""
     splits: ClassVar = ("train", "dev")
 
     @property

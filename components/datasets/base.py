@@ -17,6 +17,8 @@ from components.pipeline import CaseRef
 from components.records import BadLine, Claim, Document, encode, read_lines, report
 from components.step import code_version
 
+SHOWN = 8  # names of files in a message
+
 
 @dataclasses.dataclass(kw_only=True)
 class Dataset:
@@ -30,7 +32,7 @@ class Dataset:
     """
 
     name: ClassVar[str] = ""
-    published: ClassVar[str] = ""  # where the files come from, in words
+    published: ClassVar[str] = ""  # where the official files are; empty: with the project
     splits: ClassVar[tuple[str, ...]] = ()  # the published ones; others may lie in `path`
 
     path: Path | None = None
@@ -78,27 +80,44 @@ class Dataset:
 
     def claim_file(self, split: str, names: Iterable[str]) -> Path:
         """The first of `names` that is there, else an error for a missing or unknown split."""
+        names = list(names)
         if split in self.splits or any((self.folder / name).exists() for name in names):
-            what = f"the claims of split {split}"
-            if split == self.train_split != self.split:
-                what += "; dataset.train_split=null goes without them"
-            return self.find(names, what)
+            return self.find(names, f"the claims of split {split}")
         raise MissingFileError(
             f"{self.name} has no split '{split}'.{nearest(split, self.splits)} "
             f"Published splits: {', '.join(self.splits)}. Own ones are files {' or '.join(names)} "
-            f"in {self.folder}."
+            f"in {self.folder.absolute()}{self._holds()}."
         )
 
     def find(self, names: Iterable[str], what: str) -> Path:
         """The first of `names` below the folder that is there, or an error that says all."""
+        names = list(names)
         for name in names:
             if (self.folder / name).exists():
                 return self.folder / name
-        raise MissingFileError(
-            f"No {' or '.join(names)} ({what}): looked for in {self.folder.absolute()}. "
-            f"Published: {self.published}. Set path=FOLDER, or CLAIMFLOW_DATA to the folder that "
-            "holds all data sets."
+        remedy = (
+            ". Set path=FOLDER, or CLAIMFLOW_DATA to the folder that holds all data sets."
+            if self.path is None
+            else f"{self._holds()}. Put it there, or name another folder with path=FOLDER."
         )
+        raise MissingFileError(
+            f"No {' or '.join(names)} ({what}): looked for in {self.folder.absolute()}{remedy}"
+            f"{self._source()}"
+        )
+
+    def _source(self) -> str:
+        """Where the files come from, a sentence; of a folder of one's own, only the official."""
+        if self.published:
+            return f" The official files are published at {self.published}."
+        return "" if self.path else f" `dvc pull` lays out the files of {self.name}."
+
+    def _holds(self) -> str:
+        """What stands in the folder of the files, in words."""
+        if not self.folder.is_dir():
+            return ", which is no folder"
+        found = sorted(p.name + "/" * p.is_dir() for p in self.folder.glob("[!.]*"))
+        more = ", …" if len(found) > SHOWN else ""
+        return f", which holds {', '.join(found[:SHOWN])}{more}" if found else ", which is empty"
 
     def records(
         self, path: Path, type: Any, lines: Iterator[tuple[int, Any]] | None = None
@@ -112,7 +131,7 @@ class Dataset:
         if empty:
             bad = len(self.bad) - known
             reason = f"has {bad} bad lines and no other" if bad else "is empty"
-            again = f" Fetch it again: {self.published}." if self.path is None else ""
+            again = f" Get it again.{self._source()}" if self.path is None else ""
             raise ClaimflowError(f"{path} {reason}.{again}")
 
     def bad_line(self, path: Path, line: int, error: Exception) -> None:

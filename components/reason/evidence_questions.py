@@ -101,9 +101,9 @@ class EvidenceQuestions(Prompted):
         ]
         if not pool:
             raise ClaimflowError(
-                "Few-shot examples are gold questions and answers of training claims, and this "
-                "run has none. Name a split with dataset.train_split=…, or set "
-                "answerer.examples=0."
+                "Few-shot examples are gold questions and answers of training claims, and "
+                f"none of the {len(ctx.train)} here has any. Set answerer.examples=0, or name a "
+                "split whose claims have them with dataset.train_split=…"
             )
         search = Bm25s()
         index: Any = ctx.loaded(

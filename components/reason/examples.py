@@ -42,8 +42,10 @@ def examples(
     )
     if not pool:
         raise ClaimflowError(
-            "Few-shot examples are training claims with gold questions, and this run has none. "
-            "Name a split with dataset.train_split=…, or set examples=0."
+            "Few-shot examples are training claims with gold questions, and none of the "
+            f"{len(ctx.train)} here has any. Set examples=0 of the step (questioner.examples=0, …) "
+            "or choose what needs none (questioner=rules); or name a split whose claims have them "
+            "with dataset.train_split=…"
         )
     names, search = list(pool), Bm25s()
     index: Any = ctx.loaded(

@@ -6,6 +6,7 @@ import dataclasses
 import random
 from collections.abc import Iterator
 
+from components.errors import ClaimflowError
 from components.pipeline import CaseRef, load, run_step, store
 from components.records import Case, Claim, Evidence
 from components.step import Context, Step, TrainedStep
@@ -30,7 +31,7 @@ class Nested(Step):
 def learns(step: Step) -> bool:
     """Whether a step, or one inside it, learns from the training claims."""
     if isinstance(step, TrainedStep):
-        return True
+        return step.needs_train
     return isinstance(step, Nested) and any(map(learns, step.inner().values()))
 
 
@@ -72,6 +73,12 @@ def gold_folds(
     thousands; None: all.
     """
     usable = [claim for claim in train if claim.label and gold_pairs(claim)]
+    if not usable:
+        raise ClaimflowError(
+            f"None of the {len(train)} training claims has a label and gold questions with answers "
+            "to learn from. Name a split that has them with dataset.train_split=…, or choose "
+            "another verdict, as llm."
+        )
     if most is not None and len(usable) > most:
         rng = random.Random(ctx.seed_for("claims to judge"))
         usable = [usable[i] for i in sorted(rng.sample(range(len(usable)), most))]

@@ -17,7 +17,7 @@ from components.errors import ClaimflowError
 from components.files import write_whole
 from components.reason.prompt import filled, prompt_file
 from components.reason.verdict import check_labels, frequencies, verdict
-from components.records import AVERITEC_LABELS, Case, Claim, Record, decode, encode
+from components.records import AVERITEC_LABELS, NOT_ENOUGH, Case, Claim, Record, decode, encode
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
 from components.text import well_formed
@@ -86,8 +86,9 @@ class TunedVerdict(TrainedStep):
     Of evidence too long for trainer.max_length (or the model's own limit, if that is less) every
     question and answer stays, each text cut to the same number of characters, as many as fit; if
     nothing fits, the case fails. A claim without evidence has the frequencies of the labels in
-    training. Training leaves out claims without gold questions. On the CPU claims go through the
-    model one by one, so that no verdict depends on the claims beside it.
+    training; zero-shot it is Not Enough Evidence. Training leaves out claims without gold
+    questions. On the CPU claims go through the model one by one, so that no verdict depends on the
+    claims beside it.
     """
 
     reads: ClassVar = ("claim", "evidence")
@@ -111,6 +112,12 @@ class TunedVerdict(TrainedStep):
             raise ClaimflowError(f"verdict.words needs a word for each of {list(AVERITEC_LABELS)}.")
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
+        self.needs_train = not self.zero_shot  # type: ignore[misc]
+
+    @property
+    def zero_shot(self) -> bool:
+        """Whether the model judges as it is, and nothing is learned."""
+        return self.words is not None and self.epochs == 0
 
     def given(self) -> Path | None:
         if self.adapter is None:
@@ -126,6 +133,16 @@ class TunedVerdict(TrainedStep):
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
         from transformers import set_seed
 
+        if self.zero_shot:
+            judge = Judge(
+                self.untrained({x: float(x == NOT_ENOUGH) for x in AVERITEC_LABELS}),
+                self.model,
+                self.prompt,
+            )
+            judge.tuned.total = sizes(judge.model)[1]
+            shutil.copyfile(self.prompt, folder / PROMPT)
+            write_whole(folder / ABOUT, encode(judge.tuned))
+            return
         learned = [claim for claim in train if claim.label and claim.questions]
         labels = [str(claim.label) for claim in learned]
         check_labels(labels)
@@ -134,11 +151,6 @@ class TunedVerdict(TrainedStep):
         # A frozen language model is as good in the bfloat16 that it is kept in.
         half = self.trainer.half and bool(self.lora and self.words)
         judge = Judge(self.untrained(frequencies(learned)), self.model, self.prompt, half=half)
-        if not self.epochs and self.words:
-            judge.tuned.total = sizes(judge.model)[1]
-            shutil.copyfile(self.prompt, folder / PROMPT)
-            write_whole(folder / ABOUT, encode(judge.tuned))
-            return
         model = self.lora.wrap(judge.model, judge.task) if self.lora else judge.model
         inside, outside = self.trainer.split(labels, seed)
         rng = random.Random(seed)

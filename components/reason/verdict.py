@@ -203,8 +203,9 @@ def check_labels(labels: list[str]) -> None:
     if len(set(labels)) < 2:
         raise ClaimflowError(
             "The verdict head learns from training claims with gold questions and answers, of two "
-            f"labels or more; here {len(labels)} such claims have {len(set(labels))}. Name "
-            "another split with dataset.train_split=…, or choose verdict=majority."
+            f"labels or more; here {len(labels)} such claims have {len(set(labels))}. Name a split "
+            "that has them with dataset.train_split=…, or choose a verdict that needs none: "
+            "majority, rules or llm."
         )
     if missing := [label for label in AVERITEC_LABELS if label not in labels]:
         warnings.warn(
@@ -218,7 +219,8 @@ def frequencies(train: list[Claim]) -> dict[str, float]:
     counts = collections.Counter(claim.label for claim in train if claim.label)
     if not counts:
         raise ClaimflowError(
-            "No training claim has a label: name another split with dataset.train_split=…."
+            f"None of the {len(train)} training claims has a label: name a split that has some "
+            "with dataset.train_split=…, or choose a verdict that needs none: rules, llm."
         )
     return {label: count / counts.total() for label, count in counts.items()}
 

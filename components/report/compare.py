@@ -156,15 +156,22 @@ def primary_of(points: Sequence[Point], wanted: str | None) -> str:
     return next((name for name in (wanted, *DECIDING, *known) if name in known), wanted or "")
 
 
-def check_measures(points: Sequence[Point], names: Sequence[str]) -> None:
-    """Raise ClaimflowError for a name that neither these runs nor any scorer has a measure of."""
-    own = list(dict.fromkeys(name for point in points for name in point.measures))
-    for name in names:
-        if name not in HEADINGS and name not in own and not LEVEL.fullmatch(name):
-            raise ClaimflowError(
-                f"There is no measure '{name}'.{nearest(name, [*own, *HEADINGS])} These runs have "
-                f"{', '.join(own) or 'none'}."
-            )
+def check_measures(
+    own: Sequence[str], primary: str | None, shown: Sequence[str], whose: str = "these runs"
+) -> None:
+    """Raise ClaimflowError when `primary` is none of the measures `own`, or one of `shown` is
+    none of any scorer either: of those that are wanted, runs may have some."""
+    known = [*own, *HEADINGS]
+    wrong = [f"primary={primary}"] if primary and primary not in own else []
+    wrong += [f"shown={n}" for n in shown if n not in known and not LEVEL.fullmatch(n)]
+    if not wrong:
+        return
+    key, _, name = wrong[0].partition("=")
+    hint = nearest(name, own if key == "primary" else known)
+    raise ClaimflowError(
+        f"There is no measure '{name}' ({key}) of {whose}.{hint} "
+        f"Measures: {', '.join(own) or 'none'}."
+    )
 
 
 def unlike(points: Sequence[Point]) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.records import Record
 from components.report.compare import Comparison, Point
-from components.report.plot import COLOURS, _figure, _plain, _settled
+from components.report.plot import COLOURS, blank, plain, settled
 from components.report.sections import Section, Table
 from components.report.table import heading
 from components.score.formula import formula_of, statistic, usable
@@ -222,7 +222,7 @@ def curve_plot(found: Comparison) -> Figure | None:
     measures = [m for m in found.shown if any(spot.measure == m for spot in every)]
     across = min(len(measures), 2)
     down = -(-len(measures) // across)
-    picture = _figure(4 * across, 2.7 * down + 0.3)
+    picture = blank(4 * across, 2.7 * down + 0.3)
     panels = picture.subplots(down, across, squeeze=False).ravel()
     series = list(dict.fromkeys(spot.series for spot in every))
     for panel, measure in zip(panels, measures, strict=False):
@@ -241,10 +241,10 @@ def curve_plot(found: Comparison) -> Figure | None:
             panel.set_xscale("log")
         if len(series) > 1:
             panel.legend(frameon=False, fontsize=8)
-        _plain(panel, "both")
+        plain(panel, "both")
     for panel in panels[len(measures) :]:
         panel.set_visible(False)
-    return _settled(picture)
+    return settled(picture)
 
 
 def _figure_of(spot: Spot) -> str:

@@ -26,7 +26,7 @@ def measures_plot(found: Comparison) -> Figure | None:
     across = -(-len(measures) // down)
     names = [found.label(point.name) for point in found.runs]
     widest = max(map(len, names))
-    picture = _figure(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + 0.3 * len(names)))
+    picture = blank(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + 0.3 * len(names)))
     panels = picture.subplots(down, across, sharey=True, squeeze=False).ravel()
     for panel, measure in zip(panels, measures, strict=False):
         values = found.values[measure]
@@ -45,11 +45,11 @@ def measures_plot(found: Comparison) -> Figure | None:
         panel.set_yticks(range(len(names)), names)
         panel.set_ylim(len(names) - 0.5, -0.5)
         panel.locator_params(axis="x", nbins=5)
-        _plain(panel, "x")
+        plain(panel, "x")
         panel.tick_params(axis="y", length=0)
     for panel in panels[len(measures) :]:
         panel.set_visible(False)
-    return _settled(picture)
+    return settled(picture)
 
 
 def differences_plot(found: Comparison, first: str, second: str) -> Figure | None:
@@ -58,7 +58,7 @@ def differences_plot(found: Comparison, first: str, second: str) -> Figure | Non
     pairs = [p for m in found.values if (p := found.pair(m, first, second))]
     if not pairs:
         return None
-    picture = _figure(7.6, 0.9 + 0.27 * len(pairs))
+    picture = blank(7.6, 0.9 + 0.27 * len(pairs))
     panel = picture.subplots()
     panel.use_sticky_edges = False  # bars leave a margin
     for row, pair in enumerate(pairs):
@@ -71,8 +71,8 @@ def differences_plot(found: Comparison, first: str, second: str) -> Figure | Non
     panel.set_yticks(range(len(pairs)), [heading(pair.measure) for pair in pairs])
     panel.set_ylim(len(pairs) - 0.5, -0.5)
     panel.set_xlabel("difference", fontsize=9)
-    _plain(panel, "x")
-    return _settled(picture)
+    plain(panel, "x")
+    return settled(picture)
 
 
 def confusion_plot(found: Comparison, names: list[str]) -> Figure | None:
@@ -82,7 +82,7 @@ def confusion_plot(found: Comparison, names: list[str]) -> Figure | None:
         return None
     across = min(len(tables), 3)
     down = -(-len(tables) // across)
-    picture = _figure(1.4 + 2.8 * across, 0.5 + 2.6 * down)
+    picture = blank(1.4 + 2.8 * across, 0.5 + 2.6 * down)
     grid = picture.subplots(down, across, sharey=True, squeeze=False)
     for panel, (name, table) in zip(grid.ravel(), tables.items(), strict=False):
         shares = [[c / max(sum(row), 1) for c in row] for row in table.counts]
@@ -102,7 +102,7 @@ def confusion_plot(found: Comparison, names: list[str]) -> Figure | None:
         row[0].set_ylabel("gold label", fontsize=9)
     for panel in grid[-1]:
         panel.set_xlabel("predicted label", fontsize=9)
-    return _settled(picture)
+    return settled(picture)
 
 
 def calibration_plot(found: Comparison, names: list[str]) -> Figure | None:
@@ -111,7 +111,7 @@ def calibration_plot(found: Comparison, names: list[str]) -> Figure | None:
     curves = {name: rows for name, rows in reliabilities(found).items() if name in names}
     if not curves:
         return None
-    picture = _figure(5.2, 4.4)
+    picture = blank(5.2, 4.4)
     panel = picture.subplots()
     panel.plot([0, 1], [0, 1], color=GREY, lw=1, ls="--")
     for (name, rows), colour in zip(curves.items(), COLOURS, strict=False):
@@ -125,8 +125,8 @@ def calibration_plot(found: Comparison, names: list[str]) -> Figure | None:
     panel.set_xlabel("confidence in the predicted label", fontsize=9)
     panel.set_ylabel("accuracy", fontsize=9)
     panel.legend(frameon=False, fontsize=9, loc="upper left")
-    _plain(panel, "both")
-    return _settled(picture)
+    plain(panel, "both")
+    return settled(picture)
 
 
 def png(picture: Figure) -> bytes:
@@ -144,7 +144,7 @@ def svg(picture: Figure) -> str:
     return text[text.index("<svg") :]
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank(width: float, height: float) -> Figure:
     # A Figure of its own, not pyplot: flows run in threads.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -154,7 +154,7 @@ def _figure(width: float, height: float) -> Figure:
     return picture
 
 
-def _settled(picture: Figure) -> Figure:
+def settled(picture: Figure) -> Figure:
     """Lay the figure out once, not again for each form in which it is saved."""
     engine = picture.get_layout_engine()
     if engine:
@@ -163,7 +163,7 @@ def _settled(picture: Figure) -> Figure:
     return picture
 
 
-def _plain(panel: Any, grid: str) -> None:
+def plain(panel: Any, grid: str) -> None:
     panel.grid(axis=grid, alpha=0.3)
     panel.set_axisbelow(True)
     panel.tick_params(labelsize=9)

@@ -188,7 +188,7 @@ def _cost_line(found: Comparison, names: list[str]) -> str:
         spent = f"{seconds:.3f} s" if point.compute else "an unknown time"
         spent += f" and {tokens / claims:,.0f} tokens" if tokens else ""
         parts.append(f"{found.label(point.name)} {spent}")
-    return f"Cost a claim: {'; '.join(parts)}."
+    return f"Cost a claim when it was computed, now or before: {'; '.join(parts)}."
 
 
 def _names(names: list[str]) -> str:
@@ -566,8 +566,9 @@ def _cost(found: Comparison) -> Section | None:
             ]
         )
     caption = (
-        "Seconds to compute are those of the pipeline's steps when they were computed, whether or "
-        "not the cache had them; tokens likewise."
+        "Seconds of this run are what it took, with the cache. Seconds to compute are what the "
+        "steps took by the clock when they were computed, now or in an earlier run that the cache "
+        "has them from; tokens likewise."
     )
     return Section(title="Cost", tables=[Table(columns=columns, rows=rows, caption=caption)])
 

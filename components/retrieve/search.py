@@ -123,17 +123,22 @@ def check_k(step: Search, name: str, refs: list[CaseRef], cache: Cache) -> str |
     and above the number of passages in every store; of another that no store fills, a remark."""
     if step.k == USUAL_K:
         return None
-    largest = 0
+    largest, whose = 0, ""
     for ref in {ref.fields.get("passages"): ref for ref in refs if not ref.error}.values():
-        largest = max(largest, len(load(ref, ("passages",), cache).passages))
-        if largest >= step.k:
+        size = len(load(ref, ("passages",), cache).passages)
+        if size >= step.k:
             return None
-    said = f"{name}.k is {step.k}, but the largest store has {largest} passages"
+        if size > largest:
+            largest, whose = size, ref.id
+    if not largest:
+        return None  # nothing to search, whatever k is
+    said = f"the largest store here, that of claim {whose}, has {largest}"
     if step.k < USUAL_K:
-        return f"{said}: all that match are kept."
-    usual = f", or to the usual {USUAL_K}, of which each store gives what it has"
+        return f"{name}.k={step.k} passages a query, but {said}: all that match are kept."
+    default = f", or leave it out: then a query gets what its store has, {USUAL_K} at most"
     raise ClaimflowError(
-        f"{said}: set it to {largest} or less{usual if largest < USUAL_K else ''}."
+        f"{name}.k={step.k} asks for more passages a query than any claim has: {said}. "
+        f"Set {name}.k to {largest} or less{default if largest < USUAL_K else ''}."
     )
 
 

@@ -64,6 +64,9 @@ class Averitec2024(Scorer):
     first: ClassVar[int | None] = FIRST
     by_group: ClassVar[tuple[float, ...]] = (0.25,)  # levels of evidence_above in the tables
 
+    def names(self) -> list[str]:
+        return list(self.formulas())
+
     def measure(
         self,
         gold: list[Claim],
@@ -125,16 +128,8 @@ class Averitec2024(Scorer):
         """Measures with intervals, and tables."""
         from components.score.calibration import reliability
 
-        means = ["q", "qa", *map(_level_name, self.levels), "accuracy"]
-        formulas: dict[str, list[str]] = {
-            **{name: [] for name in means},
-            "f1_macro": ["f1", *AVERITEC_LABELS],
-            **{_f1_name(label): ["f1", label] for label in AVERITEC_LABELS},
-            **{name: [] for name in self.more()},
-            "ece": ["ece"],
-            "brier": [],
-        }
-        measures = measured(formulas, rows, self.draws, self.seed)
+        means = self.means()
+        measures = measured(self.formulas(), rows, self.draws, self.seed)
         truth, guess = [row["gold"] for row in rows], [row["predicted"] for row in rows]
 
         # What the official script prints by type: evidence scores, those at or below a level set
@@ -167,6 +162,21 @@ class Averitec2024(Scorer):
             confidence, right = [r["confidence"] for r in known], [r["accuracy"] for r in known]
             tables["calibration"] = reliability(confidence, right)
         return Scores(measures=measures, per_claim=rows, tables=tables, notes=notes)
+
+    def means(self) -> list[str]:
+        """Columns of the rows whose means are measures, and stand in the tables."""
+        return ["q", "qa", *map(_level_name, self.levels), "accuracy"]
+
+    def formulas(self) -> dict[str, list[str]]:
+        """How each measure follows from the rows (see components/score/formula.py)."""
+        return {
+            **{name: [] for name in self.means()},
+            "f1_macro": ["f1", *AVERITEC_LABELS],
+            **{_f1_name(label): ["f1", label] for label in AVERITEC_LABELS},
+            **{name: [] for name in self.more()},
+            "ece": ["ece"],
+            "brier": [],
+        }
 
     def more(self) -> list[str]:
         """Columns of the rows whose means are measures too."""

@@ -36,6 +36,8 @@ PROMPTS = Path(__file__).parent / "prompts"
 LEVEL = 0.5  # recall that the AVeriTeC score asks for
 METEOR_LEVEL = 0.25
 JUDGED = ("ev2r_q", "ev2r_qa", "ev2r_score_at_0.50")
+METEOR = {name: f"meteor_{name}" for name in ("q", "qa", f"score_at_{METEOR_LEVEL:.2f}")}
+OF_LABELS = ("accuracy", "f1_")  # how those begin that are as in 2024
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -69,6 +71,10 @@ class Averitec2025(JudgedScorer):
     def __post_init__(self) -> None:
         self.evidence_prompt = prompt_file(self.evidence_prompt, PROMPTS)
         self.questions_prompt = prompt_file(self.questions_prompt, PROMPTS)
+
+    def names(self) -> list[str]:
+        labels = [name for name in Averitec2024().names() if name.startswith(OF_LABELS)]
+        return [*JUDGED, *METEOR.values(), *labels]
 
     def measure(
         self,
@@ -148,14 +154,12 @@ class Averitec2025(JudgedScorer):
         problems: list[str],
         ctx: Context,
     ) -> Scores:
-        kept = {name: m for name, m in old.measures.items() if name.startswith(("acc", "f1"))}
-        meteor = {name: f"meteor_{name}" for name in ("q", "qa", f"score_at_{METEOR_LEVEL:.2f}")}
         measures = {
             **measured({name: [] for name in JUDGED}, rows, self.draws, self.seed),
-            **{new: old.measures[name] for name, new in meteor.items()},
-            **kept,
+            **{new: old.measures[name] for name, new in METEOR.items()},
+            **{name: m for name, m in old.measures.items() if name.startswith(OF_LABELS)},
         }
-        names = [*JUDGED, *meteor.values(), "accuracy"]
+        names = [*JUDGED, *METEOR.values(), "accuracy"]
         tables = {
             "by_label": breakdown(claims, rows, names, lambda claim: [claim.label or ""]),
             "by_type": breakdown(claims, rows, names, lambda claim: claim.types),

@@ -110,6 +110,10 @@ class Scorer:
             before.append(f"No value for {', '.join(names)}: {why}.")
         return msgspec.structs.replace(scores, notes=[*before, *scores.notes, *after])
 
+    def names(self) -> list[str]:
+        """The measures that it can give; for some claims there may be fewer."""
+        raise NotImplementedError(type(self).__name__)
+
     def measure(
         self,
         gold: list[Claim],

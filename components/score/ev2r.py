@@ -117,6 +117,14 @@ class Ev2r(JudgedScorer):
             if not self.train.is_file():
                 raise ClaimflowError(f"scorer.train={self.train}: there is no such file.")
 
+    def names(self) -> list[str]:
+        absent = TRAINED if self.train is None else ()
+        parts = {part for part in self.parts if part not in absent}
+        facts = ("ev2r_precision", "ev2r_recall", "ev2r_f1")
+        known = parts | set(facts if "reference" in parts else ())
+        known |= {"ev2r"} if {"reference", "proxy"} <= parts else set()
+        return [name for name in MEASURES if name in known]
+
     def measure(
         self,
         gold: list[Claim],

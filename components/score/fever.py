@@ -17,6 +17,7 @@ from components.step import Context
 
 FIRST = 5  # predicted sentences that count
 NOT_ENOUGH = "NOT ENOUGH INFO"
+MEASURES = ("fever", "accuracy", "evidence_precision", "evidence_recall", "evidence_f1")
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -29,6 +30,9 @@ class Fever(Scorer):
     form: ClassVar = "FEVER"
 
     official: bool = False
+
+    def names(self) -> list[str]:
+        return list(MEASURES)
 
     def measure(
         self,

@@ -40,7 +40,8 @@ def check_form(predictions: Sequence[Prediction], form: str) -> None:
         other, count = found.most_common(1)[0]
         raise ClaimflowError(
             f"This scorer reads predictions of {form}, and these are of {other} "
-            f"({count} of {len(predictions)}): choose {SCORERS[other]}, or another file."
+            f"({count} of {len(predictions)}): choose {SCORERS[other]}, or give those of a system "
+            f"with labels of {form}."
         )
 
 

@@ -34,6 +34,9 @@ class Retrieval(Scorer):
 
     reads: ClassVar = ("rankings",)
 
+    def names(self) -> list[str]:
+        return list(MEASURES)
+
     def measure(
         self,
         gold: list[Claim],

@@ -43,6 +43,9 @@ class SciFact(Scorer):
     oracle: str | None = None
     official: bool = False
 
+    def names(self) -> list[str]:
+        return [f"{name}_{end}" for name in MEASURES for end in ("precision", "recall", "f1")]
+
     def measure(
         self,
         gold: list[Claim],

@@ -21,6 +21,7 @@ from components.step import Context
 
 NOT_ENOUGH = "NEI"
 PROVENANCES = ("citation", "pooling")
+MEASURES = ("abstract_precision", "abstract_recall", "abstract_f1", "abstract_ap")
 
 Pair: TypeAlias = tuple[int, str]
 """(position of the claim, document id)."""
@@ -36,6 +37,10 @@ class SciFactOpen(Scorer):
     form: ClassVar = "SciFact"
 
     official: bool = False
+
+    def names(self) -> list[str]:
+        ends = ("", *(f"_{source}" for source in PROVENANCES))
+        return [name + end for end in ends for name in MEASURES]
 
     def measure(
         self,

@@ -124,6 +124,14 @@ class Entailment(PairTask):
 
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
         cases = ctx.cases(self)
+        labels = {gold.label for claim in train for gold in claim.gold}
+        if not labels & set(OUTPUTS):
+            known = f", and here they are {', '.join(sorted(map(str, labels)))}" if labels else ""
+            raise ClaimflowError(
+                f"Entailment learns from abstracts labelled {', '.join(LABELS)}{known}: choose "
+                "another verdict for this data set, or name a split with such labels by "
+                "dataset.train_split=…"
+            )
         found = [candidates(case) for case in cases]
         others = [
             (line.claim, line.text, line.label)
