@@ -24,7 +24,7 @@ from components.files import ROOT
 from components.records import AVERITEC_LABELS, read_lines
 from flows.build import build_steps
 from flows.stages import WITHOUT_TRAINING
-from tests.conftest import Ran, command, compose
+from tests.conftest import Ran, command, compose, swept
 from tests.little import in_little, through
 
 pytestmark = pytest.mark.slow
@@ -403,9 +403,9 @@ SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELS
 @pytest.mark.parametrize("sweep", SWEEPS)  # retrievers: test_a_sweep_twice
 def test_every_sweep_runs(tmp_path: Path, sweep: str, demo_cache: Path) -> None:
     axis = yaml.safe_load((ROOT / "conf" / "sweep" / f"{sweep}.yaml").read_text())
-    swept = set(axis["hydra"]["sweeper"]["params"])
-    held = [w for w in FASTEST if w.split("=")[0] not in swept]
-    where = [f"outputs={tmp_path}", f"cache={demo_cache}", f"out={tmp_path}/out.json"]
-    done = command("flows.experiment", f"+sweep={sweep}", *held, *where, "limit=2", "tracking=none")
-    assert done.returncode == 0, done.stderr
-    assert len({json.dumps(p["axes"]) for p in runs(tmp_path)}) == len(runs(tmp_path)) >= 2
+    axes = set(axis["hydra"]["sweeper"]["params"])
+    held = [w for w in FASTEST if w.split("=")[0] not in axes]
+    where = [f"outputs={tmp_path}", f"cache={demo_cache}", "tracking=none"]
+    points = swept(f"+sweep={sweep}", *held, *where, "limit=2", out=tmp_path / "out.json")
+    assert {point["status"] for point in points} == {"finished"}
+    assert len({json.dumps(p["axes"]) for p in points}) == len(points) >= 2

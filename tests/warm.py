@@ -86,6 +86,7 @@ def main() -> None:
 def become(words: list[str], cwd: str, env: dict[str, str], streams: list[str]) -> NoReturn:
     """Go on as `python -m WORDS` does from its start."""
     from prefect.context import refresh_global_settings_context
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     for number, path in enumerate(streams):
         os.dup2(os.open(path, os.O_RDWR), number)
@@ -93,6 +94,8 @@ def become(words: list[str], cwd: str, env: dict[str, str], streams: list[str]) 
     os.environ.clear()
     os.environ.update(env)
     refresh_global_settings_context()
+    if "PREFECT_API_URL" in env:  # half a second a run, as flows save it with their own server
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}).__enter__()
     for name in list(sys.modules):
         if name.split(".")[0] in ("components", "flows"):
             del sys.modules[name]
