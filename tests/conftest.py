@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import hypothesis
 import pytest
 
+import flows.cli  # noqa: F401 sets what libraries, and the server, read at their start
 from components.files import ROOT
 from tests import warm
 

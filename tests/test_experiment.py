@@ -61,9 +61,10 @@ def test_the_default_experiment(experiment: Callable[..., Ran], demo_cache: Path
 
 
 def test_runners_give_the_same_bytes(experiment: Callable[..., Ran], tmp_path: Path) -> None:
-    few = ("questioner=rules", "retriever=dense", "verdict=majority", "runner.shard=3", "limit=6")
-    threads = experiment(*few)
-    for runner in ("processes", "dask"):
+    for runner, retriever in (("processes", "dense"), ("dask", "bm25s")):
+        few = ("questioner=rules", f"retriever={retriever}", "verdict=majority", "runner.shard=2",
+               "limit=4")  # fmt: skip
+        threads = experiment(*few, f"cache={tmp_path}/{runner}-threads")
         other = experiment(*few, f"runner={runner}", f"cache={tmp_path}/{runner}")
         assert other.computed() == threads.computed(), runner
         assert other.predictions() == threads.predictions(), runner
@@ -165,7 +166,7 @@ def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
     assert not {"retriever.dense", "retriever.bm25", "retriever.fuse"} & set(mmr)
 
 
-SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "verdict=majority", "limit=4")
+SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "verdict=majority", "limit=2")
 
 
 def places(folder: Path) -> list[str]:
@@ -178,8 +179,9 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.serverless
-def test_a_sweep_twice(tmp_path: Path) -> None:
-    first = command(*SWEEP, *places(tmp_path), "tracking=none", fresh=True)
+def test_a_sweep_twice(tmp_path: Path, demo_cache: Path) -> None:
+    where = [*places(tmp_path), f"cache={demo_cache}", "tracking=none"]
+    first = command(*SWEEP, *where, fresh=True)
     assert first.returncode == 0, first.stderr
     points = runs(tmp_path)
     assert len(points) >= 6
@@ -200,7 +202,7 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
     }
     assert "system" not in json.loads((parent / "run.json").read_text())["choices"]
     assert (parent / "plots" / "measures.png").stat().st_size > 5_000
-    again = command(*SWEEP, *places(tmp_path), "tracking=none")
+    again = command(*SWEEP, *where)
     assert again.returncode == 0, again.stderr
     assert [p["cache"]["misses"] for p in runs(tmp_path)] == [0] * len(points)
     assert [p["measures"] for p in runs(tmp_path)] == [p["measures"] for p in points]
@@ -229,10 +231,9 @@ def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     assert done.stdout.count("No dev.json") == 1  # for both points
 
 
-@pytest.mark.serverless
 def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", "chunker=sentence,window",
-             "questioner=rules", "verdict=majority", "limit=4", "tracking=none")  # fmt: skip
+             "questioner=rules", "verdict=majority", "limit=2", "tracking=none")  # fmt: skip
     killed = subprocess.Popen(
         [sys.executable, "-m", *words, *places(tmp_path)],
         cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True,

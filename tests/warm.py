@@ -86,21 +86,22 @@ def main() -> None:
 def become(words: list[str], cwd: str, env: dict[str, str], streams: list[str]) -> NoReturn:
     """Go on as `python -m WORDS` does from its start."""
     from prefect.context import refresh_global_settings_context
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     for number, path in enumerate(streams):
         os.dup2(os.open(path, os.O_RDWR), number)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
+    server = os.environ.pop("PREFECT_API_URL", None)
     refresh_global_settings_context()
-    if "PREFECT_API_URL" in env:  # half a second a run, as flows save it with their own server
-        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}).__enter__()
     for name in list(sys.modules):
         if name.split(".")[0] in ("components", "flows"):
             del sys.modules[name]
     sys.path[0] = cwd
     sys.argv = words
+    if server:  # that of the tests stands for the one that a flow starts for itself
+        runners = importlib.import_module("flows.runners")
+        runners.own_server = functools.cache(lambda: server)  # type: ignore[attr-defined]
     code = 1
     try:
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
