@@ -271,6 +271,7 @@ def code_version(module: str) -> str:
 _parse_lock = threading.Lock()  # CPython 3.11 counts the depth of all threads' parsing as one's
 
 
+@functools.cache  # most components import the same few: a sweep would parse them hundreds of times
 def _parse(module: str) -> tuple[str, set[str]]:
     """(digest of the code without docstrings, modules that it imports) of one module."""
     spec = importlib.util.find_spec(module)

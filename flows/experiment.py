@@ -40,7 +40,6 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     from prefect import flow
 
     from flows.log import Log
-    from flows.publish import publish
     from flows.runners import prefect_api, task_runner
     from flows.stages import evaluate, predict, prepare
 
@@ -60,7 +59,10 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
             publish(config, data, cases, scores, log)
 
         with prefect_api():
-            if config.tracking.uri:  # needed at the end; now the server starts meanwhile
+            # Needed at the end; now the server starts meanwhile.
+            from flows.publish import publish
+
+            if config.tracking.uri:
                 import mlflow  # noqa: F401
             experiment.with_options(task_runner=task_runner(config.runner))()
     return log.record

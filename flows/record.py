@@ -14,6 +14,7 @@ outputs/ID/
 from __future__ import annotations
 
 import datetime
+import functools
 import getpass
 import importlib.metadata
 import os
@@ -120,6 +121,7 @@ def save(record: RunRecord, folder: Path) -> None:
     write_whole(folder / "run.json", encode(record))
 
 
+@functools.cache  # what this process runs: an edit during a sweep does not change that
 def environment() -> dict[str, Any]:
     """Commit, whether the tree was dirty, versions, machine."""
     versions = {}

@@ -57,6 +57,15 @@ def own_server() -> str:
         return f"http://127.0.0.1:{listening.getsockname()[1]}/api"
 
 
+def limited() -> bool:
+    """Whether a server may limit how many tasks of a tag run at once: nobody can set that on one of
+    this process. Asking it makes a task wait for up to seconds beside sqlite."""
+    from prefect.settings import get_current_settings
+
+    started = own_server.cache_info().currsize
+    return not started or get_current_settings().api.url != own_server()
+
+
 @contextlib.contextmanager
 def prefect_api() -> Iterator[None]:
     """Where flows are reported to: the server that Prefect's settings name, else one of this

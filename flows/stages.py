@@ -30,6 +30,7 @@ from components.step import Context, Step, TrainedStep, identity
 from flows.adapters import find, references
 from flows.build import build, build_steps, check_settings, scorer_configs, step_configs
 from flows.record import StageReport
+from flows.runners import limited
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -293,15 +294,14 @@ def run_stage(
     todo = [i for i, ref in enumerate(found) if ref is None]
     if not todo:
         cached(name, len(refs))
-    # A tag lets Prefect limit how many of a slot run at once. Asking it costs .15 s a task, so
-    # what comes from the cache has none.
-    slot = name.split(".")[0]
+    # A tag lets Prefect limit how many of a slot run at once.
+    tags = [name.split(".")[0]] if limited() else []
     retry = {"retries": 3, "retry_delay_seconds": [2, 8, 30]} if step.outside else {}
     futures = []
     for number, at in enumerate(range(0, len(todo), shard_size)):
         part = todo[at : at + shard_size]
         digest = ctx.cache.put(encode([refs[i] for i in part]))
-        submitted = shard.with_options(tags=[slot], **retry).submit(
+        submitted = shard.with_options(tags=tags, **retry).submit(
             name, number, config, digest, plain(scope)
         )
         futures.append((part, submitted))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import hypothesis
 import pytest
 
+import flows.cli  # noqa: F401 sets what libraries, and the server, read at their start
 from components.files import ROOT
 from tests import warm
 
@@ -155,6 +157,18 @@ def experiment(tmp_path: Path, prefect_server: str) -> Callable[..., Ran]:
         return Ran(record, tmp_path / "outputs" / record.id)
 
     return go
+
+
+def swept(*words: str, out: Path) -> list[dict[str, Any]]:
+    """A sweep as from the command line, but in this process; what `out=` holds."""
+    from flows.cli import entry
+    from flows.experiment import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["flows.experiment", *words, f"out={out}"])
+        entry(main)
+    found: list[dict[str, Any]] = json.loads(out.read_text())
+    return found
 
 
 def command(

@@ -128,7 +128,6 @@ def clone(tmp_path_factory: pytest.TempPathFactory, demo_cache: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.serverless
 @pytest.mark.xdist_group("demo")
 def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
     assert (clone / "data" / "demo" / "dev.json").exists()
@@ -154,8 +153,10 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("demo")
 def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
-    sh("dvc exp run -q -n other -S retriever.mmr.balance=0.5 -S answerer.limit=5", clone)
+    done = sh("dvc exp run -n other -S answerer.limit=5", clone)
+    stages = re.findall(r"Running stage '(\w+)'", done)
+    assert stages == ["predict", "score"]  # the others don't read it
     shown = json.loads(sh("dvc params diff --json", clone))["params.yaml"]
     changed = {name: (was["old"], was["new"]) for name, was in shown.items()}
-    assert changed == {"answerer.limit": (10, 5), "retriever.mmr.balance": (0.7, 0.5)}
+    assert changed == {"answerer.limit": (10, 5)}
     assert "other" in sh("dvc exp show --csv --only-changed", clone)

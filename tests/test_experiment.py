@@ -24,7 +24,7 @@ from components.files import ROOT
 from components.records import AVERITEC_LABELS, read_lines
 from flows.build import build_steps
 from flows.stages import WITHOUT_TRAINING
-from tests.conftest import Ran, command, compose
+from tests.conftest import Ran, command, compose, swept
 from tests.little import in_little, through
 
 pytestmark = pytest.mark.slow
@@ -61,9 +61,10 @@ def test_the_default_experiment(experiment: Callable[..., Ran], demo_cache: Path
 
 
 def test_runners_give_the_same_bytes(experiment: Callable[..., Ran], tmp_path: Path) -> None:
-    few = ("questioner=rules", "retriever=dense", "verdict=majority", "runner.shard=3", "limit=6")
-    threads = experiment(*few)
-    for runner in ("processes", "dask"):
+    for runner, retriever in (("processes", "dense"), ("dask", "bm25s")):
+        few = ("questioner=rules", f"retriever={retriever}", "verdict=majority", "runner.shard=2",
+               "limit=4")  # fmt: skip
+        threads = experiment(*few, f"cache={tmp_path}/{runner}-threads")
         other = experiment(*few, f"runner={runner}", f"cache={tmp_path}/{runner}")
         assert other.computed() == threads.computed(), runner
         assert other.predictions() == threads.predictions(), runner
@@ -165,7 +166,7 @@ def test_points_share_their_prefix(experiment: Callable[..., Ran]) -> None:
     assert not {"retriever.dense", "retriever.bm25", "retriever.fuse"} & set(mmr)
 
 
-SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "verdict=majority", "limit=4")
+SWEEP = ("flows.experiment", "+sweep=retrievers", "questioner=rules", "verdict=majority", "limit=2")
 
 
 def places(folder: Path) -> list[str]:
@@ -178,8 +179,9 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.serverless
-def test_a_sweep_twice(tmp_path: Path) -> None:
-    first = command(*SWEEP, *places(tmp_path), "tracking=none", fresh=True)
+def test_a_sweep_twice(tmp_path: Path, demo_cache: Path) -> None:
+    where = [*places(tmp_path), f"cache={demo_cache}", "tracking=none"]
+    first = command(*SWEEP, *where, fresh=True)
     assert first.returncode == 0, first.stderr
     points = runs(tmp_path)
     assert len(points) >= 6
@@ -200,7 +202,7 @@ def test_a_sweep_twice(tmp_path: Path) -> None:
     }
     assert "system" not in json.loads((parent / "run.json").read_text())["choices"]
     assert (parent / "plots" / "measures.png").stat().st_size > 5_000
-    again = command(*SWEEP, *places(tmp_path), "tracking=none")
+    again = command(*SWEEP, *where)
     assert again.returncode == 0, again.stderr
     assert [p["cache"]["misses"] for p in runs(tmp_path)] == [0] * len(points)
     assert [p["measures"] for p in runs(tmp_path)] == [p["measures"] for p in points]
@@ -229,10 +231,9 @@ def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     assert done.stdout.count("No dev.json") == 1  # for both points
 
 
-@pytest.mark.serverless
 def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", "chunker=sentence,window",
-             "questioner=rules", "verdict=majority", "limit=4", "tracking=none")  # fmt: skip
+             "questioner=rules", "verdict=majority", "limit=2", "tracking=none")  # fmt: skip
     killed = subprocess.Popen(
         [sys.executable, "-m", *words, *places(tmp_path)],
         cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -403,9 +404,9 @@ SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELS
 @pytest.mark.parametrize("sweep", SWEEPS)  # retrievers: test_a_sweep_twice
 def test_every_sweep_runs(tmp_path: Path, sweep: str, demo_cache: Path) -> None:
     axis = yaml.safe_load((ROOT / "conf" / "sweep" / f"{sweep}.yaml").read_text())
-    swept = set(axis["hydra"]["sweeper"]["params"])
-    held = [w for w in FASTEST if w.split("=")[0] not in swept]
-    where = [f"outputs={tmp_path}", f"cache={demo_cache}", f"out={tmp_path}/out.json"]
-    done = command("flows.experiment", f"+sweep={sweep}", *held, *where, "limit=2", "tracking=none")
-    assert done.returncode == 0, done.stderr
-    assert len({json.dumps(p["axes"]) for p in runs(tmp_path)}) == len(runs(tmp_path)) >= 2
+    axes = set(axis["hydra"]["sweeper"]["params"])
+    held = [w for w in FASTEST if w.split("=")[0] not in axes]
+    where = [f"outputs={tmp_path}", f"cache={demo_cache}", "tracking=none"]
+    points = swept(f"+sweep={sweep}", *held, *where, "limit=2", out=tmp_path / "out.json")
+    assert {point["status"] for point in points} == {"finished"}
+    assert len({json.dumps(p["axes"]) for p in points}) == len(points) >= 2

@@ -15,7 +15,7 @@ from components.cache import Cache
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, from_cache, load, run_step, store
 from components.records import Case, Claim, Document, Query
-from components.step import Context, Step, TrainedStep, code_version, identity
+from components.step import Context, Step, TrainedStep, _parse, code_version, identity
 
 calls: list[tuple[str, list[str]]] = []
 
@@ -157,6 +157,7 @@ def test_editing_code_changes_the_key_but_comments_do_not(
 
     def version() -> str:
         code_version.cache_clear()
+        _parse.cache_clear()
         return code_version(name)
 
     before = version()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from components.files import folder_digest, home
 from components.step import release_models
 from components.train.card import licence
 from flows.adapters import resolve
-from tests.conftest import Ran
+from tests.conftest import Ran, swept
 from tests.scifact_demo import write
 from tests.test_tuned import models
 
@@ -235,9 +234,6 @@ def sweep(
 ) -> Callable[..., list[dict[str, Any]]]:
     """A sweep as from the command line, in this process, with small models of random weights under
     the names of the real ones; what `out=` holds."""
-    from flows.cli import entry
-    from flows.experiment import main
-
     small = tmp_path / "home"
     shutil.copytree(place.models / "llama", small / "models" / SMOLLM2)
     config = small / "models" / SMOLLM2 / "config.json"
@@ -249,11 +245,8 @@ def sweep(
 
     def go(*words: str) -> list[dict[str, Any]]:
         places = [f"cache={tmp_path}/cache", f"outputs={tmp_path}/outputs", "tracking=none"]
-        out = tmp_path / "out.json"
-        monkeypatch.setattr(sys, "argv", ["flows.experiment", *words, *TINY, *places, f"out={out}"])
-        entry(main)
+        found = swept(*words, *TINY, *places, out=tmp_path / "out.json")
         release_models()
-        found: list[dict[str, Any]] = json.loads(out.read_text())
         assert all(point["status"] == "finished" for point in found)
         return found
 
