@@ -112,7 +112,7 @@ def test_old_meteor_worked(tmp_path: Path) -> None:
 def test_what_the_judge_is_shown(tmp_path: Path) -> None:
     Flaky.asked.clear()
     judge = LlmJudge(engine=Flaky(says=[json.dumps(counts((1, 1), (1, 1)))]))
-    gold, given = [claim(i) for i in "01"], [prediction(i, qas=[FINE]) for i in "01"]
+    gold, given = [claim("0"), claim("1")], [prediction("0", R, [OTHER] * 10 + [FINE])]
     Averitec2025(judge=judge, draws=50).score_with(Context(Cache(tmp_path)), gold, given)
     shown = [request.prompt[0].content for request in Flaky.asked]  # type: ignore[union-attr]
     assert len(shown) == 2 + 4  # one claim in two modes, and control items
@@ -197,10 +197,7 @@ def test_without_a_judge_what_needs_none_is_scored(tmp_path: Path) -> None:
     Overloaded.calls.clear()
     judge = LlmJudge(engine=Overloaded(says="!", breaks=99))
     scorer = Averitec2025(judge=judge, draws=50)
-    gold, given = (
-        [claim("0"), claim("1")],
-        [prediction("0", qas=[FINE]), prediction("1", qas=[BAN])],
-    )
+    gold, given = [claim(i) for i in "01"], [prediction(i, qas=[FINE]) for i in "01"]
     with pytest.raises(ClaimflowError, match="replied to none of 2 questions"):
         scorer.score_with(Context(Cache(tmp_path)), gold, given)
     judge.on_error = "skip"

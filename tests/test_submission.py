@@ -260,7 +260,8 @@ QAS: list[Any] = [{"question": "Who?", "answer": "Her."}]
     [
         ({"claim_id": 0, "label": "refuted", "evidence": QAS}, "'label' for pred_label"),
         ({"claim_id": 0, "evidence": [], "verdict": "Refuted"}, "'verdict' for pred_label"),
-        ({"claim_id": 0, "predicted_label": "Refuted", "evidence": QAS}, "'predicted_label' for pred_label"),
+        ({"claim_id": 0, "predicted_label": "Refuted", "evidence": QAS},
+         "'predicted_label' for pred_label"),
         ({"id": 0, "prediction": "Refuted", "evidence": QAS},
          "'prediction' for pred_label and 'id' for claim_id"),
         ({"id": 0, "pred_label": "Refuted"}, "'id' for claim_id"),
