@@ -24,6 +24,13 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     return f" Did you mean '{found[0]}'?" if found else ""
 
 
+def listed(ids: Iterable[str], most: int = 20) -> str:
+    """Ids for a note: `3, 7, 12`, cut after `most` with the number of those left out."""
+    names = [id if len(id) <= 80 else f"{id[:80]}…" for id in ids]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 _KINDS = {
     "str": "a text",
     "int": "a whole number",

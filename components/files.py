@@ -91,6 +91,39 @@ def disk_error(error: OSError, path: Path) -> Exception:
     return error
 
 
+# Files that are given
+
+
+def check_file(path: Path, what: str) -> None:
+    """Raise ClaimflowError where there is no file, or a folder in its place."""
+    if path.is_dir():
+        raise ClaimflowError(f"{what} {path} is a folder: name a file in it.")
+    if not path.is_file():
+        raise ClaimflowError(f"No {what} {path.absolute()}.")
+
+
+# What files begin with that are no text, and what to do with them.
+_BINARY = {
+    b"\x1f\x8b": "is compressed (gzip): unpack it",
+    b"BZh": "is compressed (bzip2): unpack it",
+    b"\xfd7zXZ": "is compressed (xz): unpack it",
+    b"\x28\xb5\x2f\xfd": "is compressed (Zstandard): unpack it",
+    b"PK\x03\x04": "is a ZIP archive or a spreadsheet: unpack it, or save it as CSV",
+    b"%PDF": "is a PDF",
+    b"SQLite format 3": "is an SQLite database: export what is needed",
+    b"version https://git-lfs": "is a pointer of Git LFS: fetch the file (`git lfs pull`)",
+}
+
+
+def check_kind(path: Path) -> None:
+    """Raise ClaimflowError for a file that is known to be no text, whatever its name ends in."""
+    with open(path, "rb") as file:
+        start = file.read(24)
+    for mark, kind in _BINARY.items():
+        if start.startswith(mark):
+            raise ClaimflowError(f"{path} {kind}.")
+
+
 # Text files
 
 
@@ -121,9 +154,25 @@ def encoding_fault(path: Path) -> tuple[int, str] | None:
                 return None
 
 
+def unmarked_utf16(path: Path) -> str | None:
+    """ "UTF-16LE" or "UTF-16BE" where every second byte at the start is mostly NUL; else None."""
+    with open(path, "rb") as file:
+        start = file.read(2048)
+    for name, nuls in {"UTF-16LE": start[1::2], "UTF-16BE": start[::2]}.items():
+        if encoding_of(path) != "utf-16" and 2 * nuls.count(0) > len(nuls):
+            return name
+    return None
+
+
 def check_text(path: Path) -> None:
-    """Raise ClaimflowError for a file in another encoding: its letters would be taken for others,
-    and figures would be wrong without a word."""
+    """Raise ClaimflowError for a file that is no text, or in another encoding: its letters would be
+    taken for others, and figures would be wrong without a word."""
+    check_kind(path)
+    if encoding := unmarked_utf16(path):
+        raise ClaimflowError(
+            f"{path}, line 1: UTF-16 without its mark. Save the file as UTF-8 "
+            f"(`iconv -f {encoding} -t UTF-8`)."
+        )
     if fault := encoding_fault(path):
         line, what = fault
         raise ClaimflowError(

@@ -43,6 +43,12 @@ _NEGATION = re.compile(
 )
 
 
+def exact_label(text: str, labels: Iterable[str]) -> str | None:
+    """The one of `labels` that a whole text is; case, punctuation and the names that other data
+    sets have for the same verdict (REFUTES, NEI) don't count. None for any other text."""
+    return _names(list(labels)).get(_plain(text))
+
+
 def parse_label(text: str, labels: Iterable[str]) -> str | None:
     """The one of `labels` that a reply gives as its verdict, or None when it gives none.
 
@@ -56,9 +62,9 @@ def parse_label(text: str, labels: Iterable[str]) -> str | None:
     for X, but Refuted" is Refuted, "not supported" is none.
     """
     labels = list(labels)
-    names = _names(labels)
-    if label := names.get(_plain(text)):
+    if label := exact_label(text, labels):
         return label
+    names = _names(labels)
     fields = [names.get(_plain(value)) for value in _FIELD.findall(text)]
     if any(fields):
         return [label for label in fields if label][-1]

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from components.errors import ClaimflowError, plain
+from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_utf8, write_whole
 
 AVERITEC_LABELS = (
@@ -242,11 +242,12 @@ def decode(data: bytes | str, type: type[T] | Any) -> T:
 
 
 class BadLine(Record):
-    """A line that a reader could not use."""
+    """A line that a reader could not use. rest: nor what stands behind it, be it records."""
 
     file: str
     line: int
     reason: str
+    rest: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}: {self.reason}"
@@ -258,7 +259,9 @@ def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
         return []
     shown = "; ".join(map(str, bad[:most]))
     more = f"; and {len(bad) - most} more (out=FILE.json has all)" if len(bad) > most else ""
-    return [f"Skipped, as they can't be read ({len(bad)}): {shown}{more}."]
+    note = f"Skipped, as they can't be read ({len(bad)}): {shown}{more}."
+    rest = next((problem for problem in bad if problem.rest), None)
+    return [f"{note} Nothing was read from line {rest.line} on." if rest else note]
 
 
 def read_lines(
@@ -270,11 +273,12 @@ def read_lines(
     and goes on, so that a bad record costs itself alone. None stops, where no setting skips. Blank
     lines are passed over. Bytes that are no UTF-8 (`check_text` refuses them) and lone surrogates,
     which no JSON writer takes back, become U+FFFD.
-    A list that breaks off, or is no JSON from some point on, gives the records before it.
+    A list that breaks off, or is no JSON from some point on, gives the records before it. One
+    object over several lines is one bad line.
     """
     as_list = beginning(path, 1).startswith("[")
     with open_utf8(path) as file:
-        items = _list_items(file) if as_list else enumerate(file, 1)
+        items = _list_items(file) if as_list else _lines(file)
         for record, (number, item) in enumerate(items, 1):
             try:
                 if isinstance(item, ClaimflowError):
@@ -286,16 +290,26 @@ def read_lines(
                 else:
                     yield number, msgspec.convert(item, type)
             except (ValueError, ClaimflowError, RecursionError) as error:
+                whole = None if as_list or record > 1 else _over_lines(path)
                 # A list may stand on one line.
-                reason = f"record {record}: {plain(error)}" if as_list else plain(error)
-                report(BadLine(file=str(path), line=number, reason=reason), on_error, bad)
+                reason = f"record {record}: {plain(error)}" if as_list else whole or plain(error)
+                rest = bool(whole) or isinstance(error, _BrokenOffError)
+                problem = BadLine(file=str(path), line=number, reason=reason, rest=rest)
+                report(problem, on_error, bad)
+                if whole:
+                    return
+
+
+class _BrokenOffError(ClaimflowError):
+    """Nothing can be read from here on."""
 
 
 def report(problem: BadLine, on_error: str | None, bad: list[BadLine] | None) -> None:
     """Raise ClaimflowError for a bad line, or with on_error="skip" append it to `bad`."""
     if on_error != "skip":
-        remedy = ", or set on_error=skip to use the rest" if on_error else ""
-        raise ClaimflowError(f"{problem}. Mend the line{remedy}.")
+        what, left = ("file", "what stands before") if problem.rest else ("line", "the rest")
+        remedy = f", or set on_error=skip to use {left}" if on_error else ""
+        raise ClaimflowError(f"{problem}. Mend the {what}{remedy}.")
     if bad is not None:
         bad.append(problem)
 
@@ -313,6 +327,65 @@ def decode_line(line: bytes, type: Any) -> Any:
         except ValueError:
             raise error from None
         return msgspec.convert(_whole(value), type)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """(number, line) whether lines end in LF, CR LF or CR: in JSON none of them is part of one."""
+    number = 0
+    for part in file:
+        for line in part.rstrip(b"\r\n").split(b"\r"):
+            number += 1
+            yield number, line
+
+
+def _over_lines(path: Path) -> str | None:
+    """What a file is whose beginning is one JSON object over several lines, in words; else None."""
+    with open_utf8(path) as file:
+        text = file.read(OUTLINE).decode("utf-8-sig", "replace")
+    start = _after_gap(text, 0)
+    first = text.find("\n", start)
+    second = text[first + 1 :].partition("\n")[0]
+    if first < 0 or text[start] != "{" or _is_object(second):  # of a file of lines
+        return None
+    try:
+        value, end = _parse(text, start)
+    except json.JSONDecodeError as error:
+        if error.pos <= first + 1 + len(second):
+            return None
+        line = text.count("\n", 0, error.pos) + 1
+        at = f"which ends in: {error.msg}, line {line}" if len(text) < OUTLINE else "a large one"
+        return f"one JSON object over several lines, no list and no lines of JSON; {at}"
+    except RecursionError:
+        return None
+    if end <= first:
+        return None
+    if text[_after_gap(text, end) :][:1] == "{":
+        return (
+            "JSON objects over several lines each: write each on one line (`jq -c .`), or all of "
+            "them as one list (`jq -s .`)"
+        )
+    return f"one JSON object over several lines, where a list is due; {outline(value)}"
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def outline(value: dict[str, Any]) -> str:
+    """The keys of an object that stands where records should, and where in it these are."""
+    keys = f"its keys are {listed(value, 6)}" if value else "it is empty"
+    lists = [k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
+    if _OF_RECORDS & value.keys():
+        return f"{keys}: it is one record, so put it into a list, or on one line"
+    if len(lists) == 1:
+        number = len(value[lists[0]])
+        return f"{keys}: the list of {number} under '{lists[0]}' is what should stand there alone"
+    if value and all(isinstance(item, dict) for item in value.values()):
+        return f"{keys}: write the objects under them as a list, each with its id in it"
+    return keys
 
 
 class _Text:
@@ -382,7 +455,7 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         except (json.JSONDecodeError, RecursionError) as error:
             what = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
             reason = f"{what}; the list can't be read on from here"
-            yield text.line, ClaimflowError(reason)
+            yield text.line, _BrokenOffError(reason)
             return
         yield line, item
         if text.next() == ",":
@@ -391,10 +464,10 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
                 yield text.line, ClaimflowError("a comma before the end of the list")
         elif text.next() != "]":
             reason = "the list breaks off after the record that begins here"
-            yield line, ClaimflowError(reason)
+            yield line, _BrokenOffError(reason)
             return
     if not text.next():
-        yield text.line, ClaimflowError("the list breaks off here")
+        yield text.line, _BrokenOffError("the list breaks off here")
         return
     text.move(text.at + 1)
     if text.next():
@@ -406,6 +479,8 @@ def _after_gap(text: str, at: int) -> int:
 
 
 WINDOW = 2**22  # bytes read at once
+OUTLINE = 2**26  # bytes by which one object is told from lines
+_OF_RECORDS = {"id", "claim_id", "claim", "evidence", "label", "pred_label", "questions"}
 _parse = json.JSONDecoder().raw_decode
 _GAP = re.compile(r"\s*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -111,6 +111,7 @@ class Context:
         self.seed = seed
         self.tokens = {"prompt": 0, "completion": 0}
         self.uncounted = 0  # replies whose server does not say their tokens
+        self.silent = ""  # why the judge of this scoring is not asked any more, if so
         self.train_digest = key_of(self.train)
         self.learned = learned
 

@@ -75,8 +75,8 @@ def agreement(ratings: dict[str, Any], config: Any, notes: list[str]) -> Rows:
     """A row for each dimension and coefficient."""
     import msgspec
 
+    from components.errors import listed
     from components.score.agreement import agreements, level
-    from components.score.base import listed
 
     rows = []
     for dimension, units in ratings.items():
@@ -98,8 +98,8 @@ def correlation(
     """A row for each numeric dimension, measure and coefficient."""
     import msgspec
 
+    from components.errors import listed
     from components.score.agreement import correlations, mean_ratings
-    from components.score.base import listed
 
     rows = []
     for dimension, units in ratings.items():

@@ -46,6 +46,7 @@ def show(report: Any, most: int = 3) -> None:
     from rich.console import Console
 
     from components.datasets.lint import RULES
+    from components.errors import listed
 
     console = Console(soft_wrap=True, highlight=False)
 
@@ -70,8 +71,10 @@ def show(report: Any, most: int = 3) -> None:
     for rule in report.unchecked:
         say(f"not checked: {rule}, for want of gold=FILE")
     if report.repaired:
-        less = f", without {number(report.left_out, 'record')}" if report.left_out else ""
-        say(f"repaired: {report.repaired}{less}")
+        left = [number(report.left_out, "record")] if report.left_out else []
+        if report.unread:
+            left.append(f"what could not be read ({listed(report.unread, 3)})")
+        say(f"repaired: {report.repaired}{', without ' if left else ''}{' and '.join(left)}")
     if report.unrepaired:
         say(f"no repaired file is written: {report.unrepaired}")
     errors = len(report.errors)

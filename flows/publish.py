@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.cache import key_of, open_cache
+from components.errors import listed
 from components.files import write_whole
 from components.pipeline import CaseRef, load
 from components.records import (
@@ -21,7 +22,7 @@ from components.records import (
 from components.report.compare import Comparison, Point
 from components.report.table import run_table
 from components.report.trace import trace
-from components.score.base import Rankings, Scores, listed
+from components.score.base import Rankings, Scores
 from components.step import code_version
 from flows.log import say, since_start
 from flows.stages import Data, ok, predictions_of, rankings_of
@@ -47,11 +48,11 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     for name, rows in scores.tables.items():
         write_lines(folder / "tables" / f"{name}.jsonl", rows)
 
-    record.measures = scores.measures
+    record.measures, record.unmeasured = scores.measures, scores.unmeasured
     record.counts |= counts(data, refs)
     for kind in ("prompt_tokens", "completion_tokens"):
         record.tokens[kind] = round(sum(getattr(c, kind) for r in refs for c in r.trace))
-    record.notes += scores.notes  # the report, which is printed, has them
+    record.notes += [*scores.warnings, *scores.notes]  # the report, which is printed, has them
     for remark, ids in remarks(data, refs).items():
         log.note(f"{remark} ({len(ids)}): {listed(ids)}")
     for ref in refs:

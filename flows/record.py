@@ -73,6 +73,7 @@ class RunRecord(Record, omit_defaults=False):
     started: str = ""
     ended: str = ""
     measures: dict[str, Measure] = {}
+    unmeasured: dict[str, str] = {}  # measures without a value, and why
     seconds: dict[str, float] = {}
     peak_mb: dict[str, float] = {}
     tokens: dict[str, float] = {}
@@ -158,6 +159,11 @@ def _git(*words: str) -> str | None:
     return out.stdout.strip()
 
 
+def without(unmeasured: dict[str, str]) -> dict[str, Any]:
+    """How `out=` holds measures that have no value."""
+    return {name: {"value": None, "reason": why} for name, why in unmeasured.items()}
+
+
 def public(record: RunRecord, outputs: Path) -> dict[str, Any]:
     """What `out=FILE.json` holds for a run; its folder has the rest."""
     return {
@@ -166,7 +172,7 @@ def public(record: RunRecord, outputs: Path) -> dict[str, Any]:
         "axes": record.axes,
         "status": record.status,
         "error": record.error,
-        "measures": record.measures,
+        "measures": record.measures | without(record.unmeasured),
         "seconds": record.seconds,
         "cache": record.cache,
         "training": record.training,

@@ -24,15 +24,14 @@ def main(config: Any) -> None:
     from components.files import write_whole
     from components.records import encode
     from components.score.base import Scores
+    from flows.record import without
 
     run = score(config)
     scores = Scores(**{field: run[field] for field in Scores.__struct_fields__ if field in run})
     show(run["name"], scores)
     if config.out:
         del run["predictions"]
-        without = run.pop("unmeasured")
-        null = {name: {"value": None, "reason": why} for name, why in without.items()}
-        run["measures"] = run["measures"] | null
+        run["measures"] = run["measures"] | without(run.pop("unmeasured"))
         write_whole(Path(config.out), encode([run]))
     if config.get("to"):
         write_tables(Path(config.to), scores)
@@ -64,15 +63,18 @@ def score(config: Any) -> dict[str, Any]:
         path = config.get(key)
         if not path:
             raise ClaimflowError(f"Which file of {key}? Say {key}=FILE.")
+        if Path(path).is_dir():
+            raise ClaimflowError(f"{key}={path} is a folder: name a file in it.")
         if not Path(path).is_file():
             raise ClaimflowError(f"{key}={path}: there is no such file ({Path(path).absolute()}).")
     start = time.perf_counter()
     gold = read_gold(Path(config.gold))
     bad: list[BadLine] = []
+    warnings: list[str] = []
     predictions = None
     if "predictions" in reads:
         path, system = Path(config.predictions), config.get("system")
-        predictions = read_submission(path, config.on_error, bad, system)
+        predictions = read_submission(path, config.on_error, bad, system, warnings)
         if not predictions:
             why = f": {bad[0]}" if bad else ""
             raise ClaimflowError(f"{path} holds no prediction that can be read{why}.")
@@ -80,7 +82,7 @@ def score(config: Any) -> dict[str, Any]:
     if rankings is not None and not rankings:
         raise ClaimflowError(f"{config.rankings} holds no ranking.")
     read = time.perf_counter()
-    scores, hits = Scores(), 0
+    scores, hits = Scores(warnings=warnings), 0
     for scorer in scorers:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
@@ -95,6 +97,7 @@ def score(config: Any) -> dict[str, Any]:
         "tables": scores.tables,
         "per_claim": scores.per_claim,
         "texts": {claim.id: claim.text for claim in gold if claim.text},
+        "warnings": scores.warnings,
         "notes": [*scores.notes, *skipped(bad)],
         "incomplete": scores.incomplete,
         "unmeasured": scores.unmeasured,
@@ -123,7 +126,7 @@ def write_tables(folder: Path, scores: Any) -> None:
 
 
 def show(name: str, scores: Any) -> None:
-    """Print measures with their intervals, and notes."""
+    """Print warnings, measures with their intervals, and notes."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -144,6 +147,8 @@ def show(name: str, scores: Any) -> None:
     for measure in scores.unmeasured:
         table.add_row(heading(measure), measure, "–", "")
     console = Console()
+    for warning in scores.warnings:
+        console.print(f"warning: {warning}", markup=False, highlight=False)
     console.print(table)
     for note in [*fewer(scores), *scores.notes]:
         console.print(f"- {note}", markup=False, highlight=False)

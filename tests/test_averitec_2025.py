@@ -20,7 +20,7 @@ from components.score.base import Scores, score_once
 from components.score.judge import LlmJudge
 from components.step import Context
 from tests.conftest import command
-from tests.judging import Flaky, counts, recorded
+from tests.judging import Flaky, Overloaded, counts, recorded
 from tests.little import models
 from tests.test_averitec_score import BAN, FINE, OTHER, claim, prediction, values
 
@@ -192,6 +192,23 @@ def test_failed_scores_are_not_kept(tmp_path: Path) -> None:
     asked = len(Flaky.asked)
     assert score_once(cache, scorer, [claim()], given)[1]
     assert len(Flaky.asked) == asked
+
+
+def test_without_a_judge_what_needs_none_is_scored(tmp_path: Path) -> None:
+    Overloaded.calls.clear()
+    judge = LlmJudge(engine=Overloaded(says="!", breaks=99))
+    scorer = Averitec2025(judge=judge, draws=50)
+    gold, given = [claim(i) for i in "01"], [prediction(i, qas=[FINE]) for i in "01"]
+    with pytest.raises(ClaimflowError, match="replied to none of 2 questions"):
+        scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    judge.on_error = "skip"
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    assert Overloaded.calls == [2, 2]  # once each time: neither other modes nor control items
+    assert list(scores.unmeasured) == ["ev2r_q", "ev2r_qa", "ev2r_score_at_0.50"]
+    assert scores.measures["meteor_qa"].value > 0
+    assert scores.notes[0].startswith("No value for ev2r_q, ev2r_qa, ev2r_score_at_0.50: 0 of 2")
+    assert not [note for note in scores.notes if "too weak" in note]
+    assert scores.incomplete
 
 
 def test_an_edited_prompt_is_asked_anew_and_an_equal_one_is_not(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from components.datasets.gold import read_gold
 from components.errors import ClaimflowError
+from components.score.base import Measure, Scores
 from flows.cli import CONF
 from flows.resolvers import register
+from flows.score import show
 from tests.conftest import command
 
 register()
@@ -244,6 +246,7 @@ def test_mistakes_are_one_line(folder: Path) -> None:
     for arguments, message in {
         (): "error: Which file of predictions? Say predictions=FILE.",
         ("predictions=none.json", gold): "there is no such file",
+        (f"predictions={folder}", gold): "is a folder: name a file in it",
         (f"predictions={folder}/team.json",): "error: Which file of gold? Say gold=FILE.",
         ("scorer=retrieval", gold): "error: Which file of rankings? Say rankings=FILE.",
         ("scorer=averitec2024", gold): "Did you mean 'averitec_2024'?",
@@ -340,8 +343,6 @@ def test_no_name_is_cut_at_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from components.report.table import HEADINGS
-    from components.score.base import Measure, Scores
-    from flows.score import show
 
     monkeypatch.setenv("COLUMNS", "80")
     measures = {name: Measure(value=0.5, low=0.25, high=0.75) for name in HEADINGS}
@@ -435,9 +436,21 @@ def test_evidence_that_is_missing_is_noted(folder: Path) -> None:
         assert "No prediction labels a document: all are without evidence (NEI)." in notes
 
 
-def test_the_gold_file_as_predictions_is_told(folder: Path) -> None:
+def test_the_gold_file_as_predictions_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = [f"predictions={folder}/gold.json", f"gold={folder}/gold.json"]
-    told = [n for n in score_file(folder, *settings)["notes"] if "this is the gold file" in n]
-    assert len(told) == 1
+    run = score_file(folder, *settings)
+    assert len(run["warnings"]) == 1
+    assert "this is the gold file" in run["warnings"][0]
+    scores = Scores(measures=run["measures"], warnings=run["warnings"])
+    show("gold", scores)
+    assert capsys.readouterr().out.startswith("warning: All 1 predictions have the gold label")
     settings[0] = f"predictions={folder}/team.json"
-    assert not [n for n in score_file(folder, *settings)["notes"] if "gold file" in n]
+    assert not score_file(folder, *settings)["warnings"]
+    cell = "".join(f"{q}\t\t\r{a}\t\t\r\r" for q, a in QAS)  # with the lines of an old Mac
+    row = f'id,claim,evi,label,split\r0,,"{cell}",Refuted,gold\r'
+    (folder / "marked.csv").write_text(row, newline="")
+    settings[0] = f"predictions={folder}/marked.csv"
+    (warning,) = score_file(folder, *settings)["warnings"]
+    assert warning.startswith("1 of 1 rows of marked.csv have split 'gold'")

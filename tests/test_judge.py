@@ -210,7 +210,11 @@ def test_no_reply_at_all_is_an_error(ctx: Context) -> None:
     judge = LlmJudge(engine=Overloaded(says="!", breaks=9), wait=0)
     with pytest.raises(ClaimflowError, match=r"replied to none of 2 .* overloaded \(429\)"):
         ask(judge, ctx, "0", "1")
-    assert Overloaded.calls == [2, 2, 2]
+    assert Overloaded.calls == [2]  # engines try again themselves
+    judge.on_error = "skip"
+    found, problems = ask(judge, ctx, "0", "1")
+    assert (found, len(problems)) == ([[None], [None]], 2)
+    assert Overloaded.calls == [2]  # nor is it asked once more in this scoring
 
 
 def test_asking_again_costs_nothing(ctx: Context) -> None:

@@ -15,6 +15,7 @@ from components.datasets.lint import FEVER_LABELS, RULES, SCIFACT_LABELS, Report
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Claim
+from flows.lint import show
 from tests.conftest import command
 
 CLAIMS = [
@@ -141,6 +142,7 @@ def accepted_2025(path: Path) -> bool:
         ([record(label="refuted")], {("error", "label")}),
         ([record(label="Maybe")], {("error", "label")}),
         ([record(label=None)], {("error", "label")}),
+        ([record(label=float("nan"))], {("error", "nan")}),
         ([record(qas=())], {("warning", "no-evidence")}),
         ([record(qas=[("Who?", "")])], {("warning", "empty-qa")}),
         ([record(qas=[("", ""), ("Who?", "Her.")])], {("warning", "empty-qa")}),
@@ -178,14 +180,15 @@ def test_json_of_2024(tmp_path: Path, content: Any, found: set[tuple[str, str]])
 
 
 def test_the_nearest_label_is_named_and_a_clear_one_written(tmp_path: Path) -> None:
-    content = [record(0, "REFUTES"), record(1, "Suported"), record(2, "not supported")]
+    labels = ["REFUTES", "Suported", "not supported", "I think it is Supported", "label: Refuted"]
+    content = [record(n, label) for n, label in enumerate(labels)]
     report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
-    first, second, third = report.findings
+    first, second, *_ = report.findings
     assert "Did you mean 'Refuted'?" in first.message
     assert "Did you mean 'Supported'?" in second.message
-    assert (first.fixed, second.fixed, third.fixed) == (True, False, False)
+    assert [finding.fixed for finding in report.findings] == [True, *[False] * 4]
     mended = json.loads((tmp_path / "mended.json").read_text())
-    assert [r["pred_label"] for r in mended] == ["Refuted", "Suported", "not supported"]
+    assert [r["pred_label"] for r in mended] == ["Refuted", *labels[1:]]
 
 
 def test_what_the_claims_tell(tmp_path: Path) -> None:
@@ -233,6 +236,8 @@ def test_scraped_text_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (csv_of(f"Who?{INNER}A{INNER}B{OUTER}"), {("error", "delimiter")}),
         (csv_of("Who?"), {("error", "delimiter"), ("warning", "empty-qa")}),
         (csv_of(f"Who?{INNER}a\tb{OUTER}"), {("warning", "delimiter")}),
+        (csv_of(f"Who?{INNER}Her.{OUTER}").replace("\n", "\r"), {("error", "delimiter")}),
+        (csv_of(f"Who?{INNER}Her.{OUTER}").replace("\n", "\r\n"), {("error", "delimiter")}),
         (csv_of(f"Who?{INNER}A{OUTER}", id=1), {("error", "id")}),
         (csv_of(f"Who?{INNER}A{OUTER}", label="Refutd"), {("error", "label")}),
         ("id,evi,label\n0,x,Refuted\n", {("error", "schema"), ("error", "delimiter"),
@@ -555,7 +560,7 @@ def test_a_warning_hides_no_wrong_type(tmp_path: Path) -> None:
     }
 
 
-def test_sarif(tmp_path: Path) -> None:
+def test_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = sarif(checked(tmp_path, [record(label="refuted")], "a b#é.json"))
     # What the standard requires (OASIS SARIF 2.1.0, sections 3.13, 3.14, 3.18, 3.19, 3.27, 3.49).
     assert log["version"] == "2.1.0"
@@ -569,9 +574,31 @@ def test_sarif(tmp_path: Path) -> None:
     assert result["level"] in ("none", "note", "warning", "error")
     assert (result["ruleId"], result["level"]) == ("label", "error")
     place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"].endswith("/a%20b%23%C3%A9.json")  # a URI
+    uri = place["artifactLocation"]["uri"]
+    assert uri == (tmp_path / "a b#é.json").as_uri()
+    assert uri.endswith("/a%20b%23%C3%A9.json")
+    monkeypatch.chdir(tmp_path.parent)
+    (result,) = sarif(checked(tmp_path, [record(label="refuted")], "a b#é.json"))["runs"][0][
+        "results"
+    ]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == f"{tmp_path.name}/a%20b%23%C3%A9.json"
     assert place["region"] == {"startLine": 1}
     assert "label" in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+
+
+def test_a_file_that_breaks_off_loses_who_knows_how_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.dumps([record(n) for n in range(9)], indent=1)
+    show(checked(tmp_path, whole[: len(whole) // 3], repaired=tmp_path / "mended.json"))
+    assert "could not be read (the rest of the file, from line 26" in capsys.readouterr().out
+    assert len(read_submission(tmp_path / "mended.json")) == 3
+    rows = [csv_of(f"Who?{INNER}{n}{OUTER}", n).splitlines(True)[1:] for n in range(6)]
+    text = "id,claim,evi,label,split\n" + "".join(line for row in rows for line in row)
+    text = text.replace('1,c,"', '1,"c,"').replace('\n3,c,"', "\n3,c,")
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert report.unread[0] == "lines 8 to 10"
 
 
 def test_command(tmp_path: Path) -> None:
@@ -739,20 +766,22 @@ def test_the_gold_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "gold.json").write_text(json.dumps(gold))
     claims = read_gold(tmp_path / "gold.json")
     report = checked(tmp_path, gold, claims=claims)
-    assert [(f.level, f.rule) for f in report.findings] == [("warning", "gold")] * 2
-    assert "claim_types (2 times)" in report.findings[0].message
-    assert "the gold label and the gold evidence" in report.findings[1].message
+    assert [(f.level, f.rule) for f in report.findings] == [("error", "gold")] * 2
+    assert "the gold label and the gold evidence" in report.findings[0].message
+    assert "claim_types (2 times); all records have them" in report.findings[1].message
+    (alone,) = checked(tmp_path, gold).errors  # also without the gold file
+    assert "this is a file of the data set" in alone.message
     assert not checked(tmp_path, [record(n, claim="") for n in range(2)]).findings
     cell = csv_of(f"Who?{INNER}Her.{OUTER}").replace(",pred", ",gold")
-    (found,) = checked(tmp_path, cell, "pred.csv", claims=[]).findings[:1]
-    assert (found.rule, found.fixable) == ("schema", True)
+    whole, row = checked(tmp_path, cell, "pred.csv").findings
+    assert (whole.rule, whole.level, row.rule, row.fixable) == ("gold", "error", "schema", True)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", "the file is empty"),
-        (b"hello\nworld\n", "the file has no column id, evi, label"),
+        (b"hello\nworld\n", "the file is no submission: neither JSON"),
         (b"PAR1 and no more", "no whole Parquet file"),
         (b'{"a": 1}', "this is no prediction"),
         (b'id,evi,label\n0,"a\n', "cells in the row"),

@@ -261,6 +261,21 @@ def test_a_server_that_fails_for_all_ends_the_batch(server: Server, tmp_path: Pa
     assert len(server.asked) < len(prompts)
 
 
+def test_a_server_of_this_machine_is_behind_no_proxy(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as gone:
+        monkeypatch.setenv("HTTP_PROXY", gone.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    (reply,) = remote(server).generate(greedy("say 1"), Context(Cache(tmp_path)))
+    assert reply.text == "1"
+    with pytest.raises(ClaimflowError, match="No server answers"):
+        OpenAiEngine(url="http://llm.example/v1", model="echo").generate(
+            greedy("say 1"), Context(Cache(tmp_path))
+        )
+
+
 def test_no_server(tmp_path: Path) -> None:
     with Server() as gone:
         url = gone.url

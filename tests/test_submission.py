@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pytest
@@ -244,9 +245,88 @@ def test_forms_before_2024(tmp_path: Path) -> None:
     assert (two.id, [e.answer for e in two.evidence]) == ("1", ["C."])
     path.write_text('[{"id": 7, "label": "Refuted", "claim": "", "evidence": []}]')
     assert [p.id for p in read_submission(path)] == ["7"]
-    path.write_text('[{"claim_id": 0, "verdict": "Refuted"}]')
-    with pytest.raises(ClaimflowError, match=r"no prediction: .* here are claim_id, verdict"):
+    path.write_text('[{"claim_id": 5, "label": "Refuted", "evidence": ["A."]}]')
+    assert [p.id for p in read_submission(path)] == ["5"]
+    path.write_text('[{"claim_id": 0, "outcome": "no"}]')
+    with pytest.raises(ClaimflowError, match=r"no prediction: .*; its keys are claim_id, outcome"):
         read_submission(path)
+
+
+QAS: list[Any] = [{"question": "Who?", "answer": "Her."}]
+
+
+@pytest.mark.parametrize(
+    ("record", "wrong"),
+    [
+        ({"claim_id": 0, "label": "refuted", "evidence": QAS}, "'label' for pred_label"),
+        ({"claim_id": 0, "evidence": [], "verdict": "Refuted"}, "'verdict' for pred_label"),
+        ({"claim_id": 0, "predicted_label": "Refuted", "evidence": QAS},
+         "'predicted_label' for pred_label"),
+        ({"id": 0, "prediction": "Refuted", "evidence": QAS},
+         "'prediction' for pred_label and 'id' for claim_id"),
+        ({"id": 0, "pred_label": "Refuted"}, "'id' for claim_id"),
+    ],
+)  # fmt: skip
+def test_keys_under_other_names_are_named(tmp_path: Path, record: Any, wrong: str) -> None:
+    path = tmp_path / "pred.json"
+    path.write_text(json.dumps([record]))
+    with pytest.raises(ClaimflowError, match=f"but for its keys, {wrong}: rename"):
+        read_submission(path)
+    mended = tmp_path / "mended.json"
+    assert not lint(path, repaired=mended).errors
+    (prediction,) = read_submission(mended)
+    assert (prediction.id, prediction.label) == ("0", "Refuted")
+
+
+WRAPPED = {"team": "us", "predictions": [{"claim_id": n, "pred_label": "Refuted"} for n in (0, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps(WRAPPED, indent=1), "one JSON object .* its keys are team, predictions: the "
+         "list of 2 under 'predictions' is what should stand there alone"),
+        (json.dumps(WRAPPED), "the list of 2 under 'predictions'"),
+        (json.dumps({str(n): {"pred_label": "Refuted"} for n in range(9)}, indent=1),
+         "keys are 0, 1, 2, 3, 4, 5 and 3 more: write the objects under them as a list"),
+        (json.dumps(WRAPPED["predictions"][0], indent=1), "it is one record, so put it into"),
+        (json.dumps({"claim_id": 0}, indent=1) * 2, "objects over several lines each"),
+        (json.dumps(WRAPPED, indent=1)[:-20], "one JSON object .* ends in: .*, line 1"),
+        ("hello\nworld\n", "neither JSON, .* nor a CSV .* it begins with 'hello'"),
+        ("<!doctype html>", "neither JSON, .* it is a web page"),
+        ("1 Q0 d 1 2.0 x\n", "neither JSON, .* a TREC run"),
+        ("\x1f\x8b\x08", "is compressed"),
+        ("PK\x03\x04", "is a ZIP archive"),
+    ],
+)  # fmt: skip
+def test_files_that_are_something_else_are_one_error(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "pred.json"
+    path.write_bytes(text.encode("latin-1"))
+    bad: list[BadLine] = []
+    with pytest.raises(ClaimflowError, match=said):
+        read_submission(path)
+    assert len(lint(path).errors) == 1
+    if text.startswith("{"):
+        assert (read_submission(path, "skip", bad), len(bad)) == ([], 1)
+
+
+def test_a_broken_line_is_no_object_over_several(tmp_path: Path) -> None:
+    path = tmp_path / "pred.jsonl"
+    line = json.dumps(WRAPPED["predictions"][1])
+    for first in (line[:-1], line[:12], "{", '{"claim_id": 0,'):
+        path.write_text(f"{first}\n{line}\n{line}\n")
+        assert [p.id for p in read_submission(path, "skip")] == ["1", "1"]
+    path.write_bytes(f"{line}\r{line}\r".encode())  # lines of an old Mac
+    assert [p.id for p in read_submission(path)] == ["1", "1"]
+
+
+def test_a_label_that_is_no_number_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "pred.json"
+    path.write_text('[{"claim_id": 0, "pred_label": NaN}]')
+    with pytest.raises(ClaimflowError, match="pred_label is NaN, which is no text"):
+        read_submission(path)
+    with pytest.raises(ClaimflowError, match="is a folder: name a file in it"):
+        read_submission(tmp_path)
 
 
 def test_positions_count_bad_records_too(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from components.datasets import averitec, fever, scifact
 from components.datasets.base import checked_label
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError, plain
-from components.files import beginning, check_text
+from components.files import beginning, check_file, check_text
 from components.records import AVERITEC_LABELS, Answer, BadLine, Claim, Question, read_lines
 from components.score.retrieval import read_qrels
 
@@ -25,8 +25,7 @@ def read_gold(path: Path) -> list[Claim]:
     `relevant` documents with their `grades`. Raises ClaimflowError for a file that is none of them
     or has a bad record.
     """
-    if not path.is_file():
-        raise ClaimflowError(f"No gold file {path.absolute()}.")
+    check_file(path, "gold file")
     check_text(path)
     start = beginning(path)
     if not start:

@@ -33,19 +33,24 @@ from components.datasets.submission import (
     form_of,
     is_json,
     is_table,
+    line_feeds,
+    misnamed,
     read_submission,
     whole_number,
 )
 from components.errors import ClaimflowError, plain
 from components.files import (
     beginning,
+    check_file,
+    check_kind,
     digest,
     encoding_fault,
     encoding_of,
     open_text,
+    unmarked_utf16,
     write_whole,
 )
-from components.labels import nearest_label, parse_label
+from components.labels import exact_label, nearest_label
 from components.records import AVERITEC_LABELS, BadLine, Claim, Record, read_lines
 from components.score import fit
 from components.urls import same_url
@@ -59,12 +64,12 @@ UNKNOWN = "unknown"
 LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
 
 RULES = {
+    "gold": "Nothing of the gold file stands in it, and it is not the gold file.",
     "json": "The file is one JSON list, or JSON lines, to its end.",
     "encoding": "The file is UTF-8 without byte order mark, lone surrogates or NUL characters.",
     "size": f"The file has at most {LARGEST // 2**20} MB; portals refused 270 MB.",
     "scraped-text": "No page texts: nothing scores them, and they make the file large.",
     "claim": "Claims stand under their own ids.",
-    "gold": "Nothing of the gold file stands in it, and it is not the gold file.",
     "schema": "Records have the keys, cells and types that the evaluator reads.",
     "nan": "No NaN, and no cell that pandas reads as missing (empty, NA, None).",
     "id": "Each claim stands once, in order; ids run from 0 without gap.",
@@ -129,6 +134,7 @@ class Report(Record):
     unchecked: list[str] = []  # rules that lacked the gold claims
     repaired: str | None = None
     left_out: int = 0  # records that the repaired file does not have
+    unread: list[str] = []  # lines of the file that may hold records which it does not have
     unrepaired: str | None = None  # why no repaired file was written, where one was asked for
 
     @property
@@ -171,10 +177,14 @@ class _Linter:
         self.texts: list[tuple[str, str, int | None]] = []  # (claim id, claim, line)
         self.right = 0  # records with the gold label
         self.gold_fields: dict[str, int] = {}
+        self.old = False  # the form of the first script, which is that of the data set
+        self.marked = 0  # rows of a CSV with split "gold"
         self.misplaced = False  # the claims stand under other ids
         self.illegible = False  # bytes were lost, as the encoding is not known
         self.scraped = 0
         self.lost = 0  # records that can't be read
+        self.unread: list[str] = []  # lines that hold who knows how many
+        self.size = path.stat().st_size
         self.numbered = True  # ids run from 0
         self.line: int | None = None
         self.record: str | None = None
@@ -209,8 +219,9 @@ class _Linter:
         as_file: Callable[[Path, list[Any]], bytes] = _as_json
         try:
             if is_table(self.path):
-                self.size, as_file = self.path.stat().st_size, _as_table
+                as_file = _as_table
                 return self.table(), as_file
+            check_kind(self.path)
             self.decode(scratch)
             if is_json(self.source):
                 form = self.json()
@@ -219,7 +230,8 @@ class _Linter:
                 form = self.csv()
         except ClaimflowError as error:  # no form that is known, or it breaks off
             self.line = self.record = None
-            about = " ".join(str(error).replace(str(self.source), "the file").split())
+            about = str(error).replace(str(self.source), "the file")
+            about = " ".join(about.replace(str(self.path), "the file").split())
             self.find("schema", about.rstrip("."), "Write one of the published forms")
             self.lost += 1
             return UNKNOWN, as_file
@@ -238,8 +250,7 @@ class _Linter:
         return None if records else "there is no record that can be kept"
 
     def decode(self, scratch: Path) -> None:
-        """Size and encoding; text in another one is read from a copy in `scratch`."""
-        self.size = self.path.stat().st_size
+        """The encoding; text in another one is read from a copy in `scratch`."""
         utf16, fault = encoding_of(self.path) == "utf-16", encoding_fault(self.path)
         with open(self.path, "rb") as file:
             marked = file.read(3) == codecs.BOM_UTF8
@@ -255,8 +266,9 @@ class _Linter:
             encoding = "cp1252" if western else encoding_of(self.path)
             text = data.decode(encoding, "replace")
             self.illegible = text != data.decode(encoding, "ignore")
-            if text.count("\0") * 10 > len(text):
-                self.find("encoding", "UTF-16 without its mark", "Save as UTF-8")
+            if encoding := unmarked_utf16(self.path):
+                remedy = f"Save as UTF-8 (`iconv -f {encoding} -t UTF-8`)"
+                self.find("encoding", "UTF-16 without its mark", remedy)
             elif "\0" in text:
                 remedy = "Take them out, and save as UTF-8"
                 self.find("encoding", "NUL characters", remedy, True, done="Deleted")
@@ -271,7 +283,7 @@ class _Linter:
     def sizes(self) -> None:
         """What makes the file large, once all of it is read."""
         self.line = self.record = None
-        if not self.order and not self.lost:
+        if not self.order and not self.lost and not self.unread:
             self.find("schema", "no records", "Write one for each claim")
         if self.scraped:
             self.find(
@@ -349,16 +361,33 @@ class _Linter:
             self.kept.append((name, record))
 
     def gold(self) -> None:
-        """Whether the file is the gold file, or has fields of it."""
+        """Whether the file is the gold file, or has fields of it. This comes first of all."""
         self.line = self.record = None
+        known = len(self.findings)
+        said = (
+            read_submission(self.source, "skip")
+            if self.claims and self.right and self.right == len(self.order)
+            else []
+        )
+        if said and self.claims and fit.is_gold(said, list(self.claims.values())):
+            message = "every record has the gold label and the gold evidence, word for word"
+            self.find("gold", message, "Give what the system predicts", level="error")
+        elif self.marked and self.marked == len(self.order):
+            message = f"all {self.marked} rows have split 'gold', which marks the gold file"
+            self.find("gold", message, "Give what the system predicts", level="error")
         if self.gold_fields:
             names = ", ".join(f"{name} ({n} times)" for name, n in self.gold_fields.items())
-            self.find("gold", f"fields of the gold file: {names}", "Leave them out")
-        if self.claims and self.right and self.right == len(self.order):
-            said = read_submission(self.source, "skip")
-            if fit.is_gold(said, list(self.claims.values())):
-                message = "every record has the gold label and the gold evidence, word for word"
-                self.find("gold", message, "Give what the system predicts")
+            # No system of the first script has them: its form is that of the data set.
+            whole = self.old and max(self.gold_fields.values()) == len(self.order)
+            message = f"fields of the gold file: {names}"
+            if whole:
+                message += "; all records have them, so this is a file of the data set"
+            level = "error" if whole else ""
+            remedy = (
+                "Leave them out, and give what the system predicts" if whole else ("Leave them out")
+            )
+            self.find("gold", message, remedy, level=level)
+        self.findings = self.findings[known:] + self.findings[:known]
 
     # Parts of a record
 
@@ -408,14 +437,17 @@ class _Linter:
             claim = (self.claims or {}).get(self.record or "")
             self.right += claim is not None and claim.label == value
             return value
+        remedy = f"Use one of: {', '.join(labels)}"
+        if value is None or value != value or str(value).strip() in _MISSING:
+            missing = {None: "no label", "": "an empty label"}
+            message = missing.get(value, f"the label is {value}, which is read as missing")
+            self.find("label" if value in missing else "nan", message, remedy)
+            return value
         text = value if isinstance(value, str) else ""
-        meant, hint = parse_label(text, labels), nearest_label(text, labels)
-        self.find(
-            "label",
-            f"label {_cut(repr(value))} is none of the task's.{hint}",
-            f"Use one of: {', '.join(labels)}",
-            meant is not None,
-        )
+        # Only a text that is a label: what prose means is for its writer to say.
+        meant, hint = exact_label(text, labels), nearest_label(text, labels)
+        message = f"label {_cut(repr(value))} is none of the task's.{hint}"
+        self.find("label", message, remedy, meant is not None)
         return meant or value
 
     def text(self, value: Any, what: str) -> str:
@@ -531,6 +563,7 @@ class _Linter:
             try:
                 if not isinstance(raw, dict):
                     raise ClaimflowError("the record is no JSON object")
+                self.rename(raw)
                 form = _form(raw)
             except ClaimflowError as error:
                 self.find("schema", str(error), "Write one of the published forms")
@@ -548,11 +581,21 @@ class _Linter:
         for problem in bad:
             self.line, self.record = problem.line, None
             self.find("json", problem.reason, "Write it anew")
-            self.lost += 1
+            if problem.rest:
+                self.unread.append(f"the rest of the file, from line {problem.line}")
+            else:
+                self.lost += 1
         if len(forms) > 1:
             self.line = self.record = None
             self.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
         return " and ".join(forms) or "JSON"
+
+    def rename(self, raw: dict[str, Any]) -> None:
+        """Give label and id of a record of 2024 the names that they have there."""
+        for key, due in misnamed(raw).items() if findings.form_of(raw) is None else ():
+            message = f"'{key}', where the form of 2024 has '{due}'"
+            self.find("schema", message, f"Call it {due}", True)
+            raw[due] = raw.pop(key)
 
     def count_gold(self, raw: dict[str, Any], fields: set[str]) -> None:
         for name in sorted(fields & raw.keys()):
@@ -613,6 +656,7 @@ class _Linter:
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
         self.count_gold(raw, _GOLD)
+        self.old = True
         key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
         name = self.name(raw[key] if key else position, False)
         if key:
@@ -660,6 +704,9 @@ class _Linter:
             raw["string_evidence"] = self.strings(raw["string_evidence"])
 
     def flat(self, raw: dict[str, Any], position: int) -> None:
+        if raw.get("id") is None and raw.get("claim_id") is not None:
+            self.find("schema", "'claim_id', where this form has 'id'", "Call it id", True)
+            raw["id"] = raw.pop("claim_id")
         raw["id"] = self.name(position if raw.get("id") is None else raw["id"], False)
         for key in ("label", "evidence"):
             if f"predicted_{key}" in raw:
@@ -727,7 +774,7 @@ class _Linter:
         for doc, item in raw["evidence"].items():
             item = item if isinstance(item, dict) else {}
             sentences = item.get("sentences")
-            if parse_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
+            if exact_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
                 self.find(
                     "schema",
                     f"document {doc} without verdict",
@@ -811,12 +858,19 @@ class _Linter:
         if header != HEADER:
             self.line = 1
             self.find("schema", f"header {','.join(header)}", f"Write {','.join(HEADER)}", True)
+        before = 1
         for line, row in csv_rows(self.source):
             self.line, self.record = line, None
+            over, before = line - before, line
             if None in row or None in row.values():  # type: ignore[comparison-overlap]
-                self.find("schema", f"not {len(HEADER)} cells in the row", "Quote the cells")
+                where = f", which runs over {over} lines" if over > 1 else ""
+                message = f"not {len(HEADER)} cells in the row{where}"
+                self.find("schema", message, "Quote the cells, and close quotes")
                 self.ids.setdefault(str(row["id"]).strip(), "")
-                self.lost += 1
+                if over > 1:  # what stands between two quotes may be several
+                    self.unread.append(f"lines {line - over + 1} to {line}")
+                else:
+                    self.lost += 1
                 continue
             self.name(row["id"], False)
             claim = given = row.get("claim", "")
@@ -827,10 +881,11 @@ class _Linter:
             label = self.label(row["label"])
             split = row.get("split", "pred")
             if split != "pred":
+                self.marked += split == "gold"
                 what = ", which marks the gold file" if split == "gold" else ""
                 self.find("schema", f"split '{split}'{what}", "Write pred", True)
                 split = "pred"
-            cell = self.cell(row["evi"].replace("\r\n", "\n"))
+            cell = self.cell(row["evi"])
             self.keep([self.record, " ".join(claim.split()), cell, label, split], given)
         return "2025"
 
@@ -841,6 +896,11 @@ class _Linter:
                 "nan", "the evidence is read as missing", "Write TAB TAB NEWLINE NEWLINE", True
             )
             cell = OUTER
+        if "\r" in cell:
+            ends = "CR LF" if "\r\n" in cell else "CR"
+            message = f"lines of the cell end in {ends}, so that the evaluator finds no delimiter"
+            self.find("delimiter", message, "End them in LF", True)
+            cell = line_feeds(cell)
         qas = []
         for part in cell.split(OUTER):
             if not part:
@@ -900,8 +960,7 @@ def lint(
     A file of no form that is known has that as its finding. Raises ClaimflowError when there is
     no file.
     """
-    if not path.is_file():
-        raise ClaimflowError(f"No submission {path.absolute()}.")
+    check_file(path, "submission")
     linter = _Linter(path, claims, sites, longest, repaired is not None)
     with tempfile.TemporaryDirectory() as scratch:
         form, as_file = linter.read(Path(scratch))
@@ -922,6 +981,7 @@ def lint(
         unchecked=[] if claims is not None else ["late-evidence", "claim", "id (which are due)"],
         repaired=None if repaired is None else str(repaired),
         left_out=0 if repaired is None else len(linter.order) + linter.lost - len(records),
+        unread=[] if repaired is None else linter.unread,
         unrepaired=reason,
     )
 
@@ -953,12 +1013,17 @@ def _as_table(path: Path, rows: list[Any]) -> bytes:
 
 
 def sarif(report: Report) -> dict[str, Any]:
-    """The report as SARIF 2.1.0, which code hosts and editors show."""
+    """The report as SARIF 2.1.0, which code hosts and editors show. The file's URI is relative to
+    the working directory where it lies below it, which is what these look it up by."""
     results = []
+    path, here = Path(report.file).absolute(), Path.cwd()
+    if path.is_relative_to(here):
+        path = path.relative_to(here)
+    uri = quote(path.as_posix()) if path != path.absolute() else path.as_uri()
     for finding in report.findings:
         if finding.fixed:
             continue
-        where: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(report.file).as_posix())}}
+        where: dict[str, Any] = {"artifactLocation": {"uri": uri}}
         if finding.line is not None:
             where["region"] = {"startLine": finding.line}
         results.append(

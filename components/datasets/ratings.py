@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.errors import ClaimflowError, nearest
+from components.errors import ClaimflowError, listed, nearest
 from components.files import beginning, check_text, open_text
-from components.score.base import listed
 
 MISSING = ("", "n/a", "na", "nan", "-", "–")  # cells that are no rating, whatever their case
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ import msgspec
 from components.datasets import findings
 from components.datasets.base import checked_label
 from components.errors import ClaimflowError, plain
-from components.files import beginning, check_text, open_text, write_whole
+from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
     AVERITEC_LABELS,
     Answer,
@@ -28,6 +29,7 @@ from components.records import (
     Evidence,
     Prediction,
     Record,
+    outline,
     read_lines,
     report,
 )
@@ -108,6 +110,7 @@ class _Flat(Record):
     label: str | None = None
     predicted_label: str | None = None
     id: int | str | None = None
+    claim_id: int | str | None = None
     claim: str | None = None
     evidence: list[str] = []
     predicted_evidence: list[str] = []
@@ -118,8 +121,8 @@ class _Flat(Record):
             raise ClaimflowError("no label")
         texts = self.evidence or self.predicted_evidence
         evidence = [Evidence(question="", answer=text) for text in texts]
-        name = position if self.id is None else self.id
-        return _prediction(name, self.claim, evidence, label)
+        names = (name for name in (self.id, self.claim_id) if name is not None)
+        return _prediction(next(names, position), self.claim, evidence, label)
 
 
 FORMS: dict[str, Any] = {
@@ -132,20 +135,50 @@ FORMS: dict[str, Any] = {
 
 def form_of(raw: dict[str, Any]) -> str:
     """Which of FORMS a record has. Raises ClaimflowError for none."""
-    evidence = raw.get("evidence")
-    texts = isinstance(evidence, list) and any(isinstance(e, str) for e in evidence)
+    if misnamed(raw):
+        wrong = [f"'{key}' for {due}" for key, due in misnamed(raw).items()]
+        raise ClaimflowError(
+            f"this is a prediction in the form of 2024 but for its keys, {' and '.join(wrong)}: "
+            "rename (`python -m flows.lint … fix=true` does)"
+        )
     if "pred_label" in raw:
         return "2024"
     if "questions" in raw or "string_evidence" in raw:
         return "first script"
-    if texts or "predicted_label" in raw:
+    if _of(raw.get("evidence"), str) or "predicted_label" in raw:
         return "first EvalAI"
     if "label" in raw and "id" in raw:
         return "run"
     raise ClaimflowError(
         "this is no prediction: its label must stand in pred_label (2024), or in label beside "
-        f"questions, string_evidence or evidence (before); here are {', '.join(raw) or 'no keys'}"
+        f"questions, string_evidence or evidence (before); {outline(raw)}"
     )
+
+
+def misnamed(raw: dict[str, Any]) -> dict[str, str]:
+    """{key: the one that is due} for a record that has the form of 2024, but for what its label
+    and its id are called."""
+    if {"questions", "string_evidence"} & raw.keys() or _of(raw.get("evidence"), str):
+        return {}
+    if "pred_label" in raw:
+        return {"id": "claim_id"} if raw.get("id") is not None and "claim_id" not in raw else {}
+    if "claim_id" not in raw and ("label" in raw or not _of(raw.get("evidence"), dict)):
+        return {}
+    label = next(
+        (
+            key
+            for key, value in raw.items()
+            if key in ("label", "predicted_label") or value in AVERITEC_LABELS
+        ),
+        None,
+    )
+    named = {label: "pred_label"} if label else {}
+    return named | {"id": "claim_id"} if named and "claim_id" not in raw and "id" in raw else named
+
+
+def _of(items: Any, kind: type) -> bool:
+    """Whether there is a list with something of a kind in it."""
+    return isinstance(items, list) and any(isinstance(item, kind) for item in items)
 
 
 def _answered(question: str, answer: Answer | str | None) -> Evidence:
@@ -195,7 +228,8 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
             yield line, _from_record(raw, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             where = f"record {position + 1}: " if line != position + 1 else ""
-            reason = f"{where}{plain(error)}"
+            nan = next(_nans(raw), None)
+            reason = f"{where}{f'{nan} is NaN, which is no text' if nan else plain(error)}"
             report(BadLine(file=str(path), line=line, reason=reason), on_error, bad)
         position += 1
         unread = len(bad)
@@ -209,6 +243,16 @@ def _from_record(raw: dict[str, Any], position: int) -> Prediction:
         raw["id"] = str(raw["id"])
     record = msgspec.convert(raw, FORMS[form])
     return record if isinstance(record, Prediction) else record.prediction(position)
+
+
+def _nans(value: Any, at: str = "") -> Iterator[str]:
+    """Where in a record NaN stands."""
+    if isinstance(value, float) and math.isnan(value):
+        yield at.removeprefix(".")
+    for key, item in value.items() if isinstance(value, dict) else ():
+        yield from _nans(item, f"{at}.{key}")
+    for n, item in enumerate(value if isinstance(value, list) else ()):
+        yield from _nans(item, f"{at}[{n}]")
 
 
 def _first(url: str | list[str] | None) -> str | None:
@@ -253,8 +297,11 @@ def whole_number(value: Any) -> int | None:
 _NUMBER = re.compile(r"0*([0-9]{1,18})(?:\.0*)?")
 
 
-def _read_csv(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[int, Prediction]]:
+def _read_csv(
+    path: Path, on_error: str, bad: list[BadLine], splits: list[str]
+) -> Iterator[tuple[int, Prediction]]:
     for line, row in csv_rows(path):
+        splits.append(row.get("split") or "")
         try:
             if None in row or None in row.values():
                 raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
@@ -300,7 +347,7 @@ def split_cell(cell: str) -> list[Evidence]:
     answer with one delimiter between them.
     """
     evidence = []
-    for part in cell.replace("\r\n", "\n").split(OUTER):
+    for part in line_feeds(cell).split(OUTER):
         if not part:
             continue
         pair = part.split(INNER)
@@ -313,6 +360,11 @@ def split_cell(cell: str) -> list[Evidence]:
     return evidence
 
 
+def line_feeds(text: str) -> str:
+    """`text` with the line ends of Windows and of old Macs as line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 # Both
 
 
@@ -321,6 +373,7 @@ def read_submission(
     on_error: str = "stop",
     bad: list[BadLine] | None = None,
     system: str | None = None,
+    warnings: list[str] | None = None,
 ) -> list[Prediction]:
     """Predictions from a submission of any form, AVeriTeC's, FEVER's, SciFact's or SciFact-Open's,
     or from a run's predictions.jsonl, in the order of the file. Forms are told apart by content,
@@ -332,32 +385,52 @@ def read_submission(
     on_error: "stop" raises ClaimflowError at the first bad record (missing field, broken cell);
     "skip" appends it to `bad` and goes on. A file in another encoding than UTF-8 or UTF-16 stops in
     any case.
+    warnings: takes what is to be said before any figure, that a CSV calls itself the gold file.
     """
     problems: list[BadLine] = [] if bad is None else bad
+    check_file(path, "submission")
     if is_table(path):
         return findings.read_table(path, system, on_error, problems)
-    if path.is_file():
-        check_text(path)
-    read = _read_json if is_json(path) else _read_csv
-    return [prediction for _, prediction in read(path, on_error, problems)]
+    check_text(path)
+    if is_json(path):
+        return [prediction for _, prediction in _read_json(path, on_error, problems)]
+    splits: list[str] = []
+    found = [prediction for _, prediction in _read_csv(path, on_error, problems, splits)]
+    if warnings is not None and (marked := splits.count("gold")):
+        warnings.append(
+            f"{marked} of {len(splits)} rows of {path.name} have split 'gold', which marks the "
+            "gold file; those of a submission have 'pred'."
+        )
+    return found
 
 
 def is_table(path: Path) -> bool:
     """Whether a submission is a Parquet table (SciFact-Open)."""
-    if not path.is_file():
-        return False
     with open(path, "rb") as file:
         return file.read(4) == b"PAR1"
 
 
 def is_json(path: Path) -> bool:
-    """Whether a submission is JSON, else it is CSV. Raises ClaimflowError when there is nothing."""
-    if not path.is_file():
-        raise ClaimflowError(f"No submission {path.absolute()}.")
+    """Whether a submission is JSON, else it is CSV. Raises ClaimflowError when there is nothing, or
+    what is neither."""
     start = beginning(path)
     if not start:
         raise ClaimflowError(f"{path} is empty.")
-    return start[0] in "[{"
+    if start[0] in "[{":
+        return True
+    cells = {cell.strip(' "') for cell in start.split(",")}
+    if not cells & {"id", "evi", "label"}:
+        words = start.split()
+        what = "it begins with " + repr(start[:40] + "…" * (len(start) > 40))
+        if start[0] == "<":
+            what = "it is a web page, or XML"
+        elif len(words) == 6 and words[1] == "Q0":
+            what = "it is a TREC run, which scorer=retrieval takes as rankings=FILE"
+        raise ClaimflowError(
+            f"{path} is no submission: neither JSON, which begins with [ or {{, nor a CSV with the "
+            f"header {','.join(HEADER)}; {what}."
+        )
+    return False
 
 
 def _prediction(

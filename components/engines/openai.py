@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import httpx
 
 CHARACTERS = 3  # of a token, at least, in all but dense text: English has about 4
+CONNECT = 10.0  # seconds in which a server that is there takes a connection
 MOST_LIKELY = 20  # tokens that a server tells the log-probability of, at most
 
 
@@ -46,9 +47,11 @@ class OpenAiEngine(Engine):
     as long each time, or when its Retry-After says, a minute at most. After the last it costs
     itself alone, as does one that the server refuses (400, 413, 422: too long, say).
     A server need not say how many tokens it read and wrote: such replies are `uncounted`.
-    A server that is away, wants a key, doesn't know the model, or has failed at more requests in a
-    row than run at once stops the batch with a ClaimflowError once the replies on their way are
-    in, and these are kept; flows then try again.
+    A server on this machine is asked straight, whatever proxy the environment names.
+    A server that is away (nothing there within CONNECT seconds), wants a key, doesn't know the
+    model, or has failed at more requests in a row than run at once (before any reply, at as many)
+    stops the batch with a ClaimflowError once the replies on their way are in, and these are kept;
+    flows then try again.
     """
 
     outside: ClassVar[bool] = True
@@ -89,11 +92,15 @@ class OpenAiEngine(Engine):
         key = os.environ.get(self.key_variable)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         failure: ClaimflowError | None = None
-        in_row = 0
+        in_row, answered = 0, False
         pool = ThreadPoolExecutor(self.parallel)
         try:
             limits = httpx.Limits(max_connections=self.parallel)
-            with httpx.Client(headers=headers, timeout=self.timeout, limits=limits) as client:
+            timeout = httpx.Timeout(self.timeout, connect=min(CONNECT, self.timeout))
+            straight = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+            with httpx.Client(
+                headers=headers, timeout=timeout, limits=limits, mounts=straight
+            ) as client:
                 numbers = {
                     pool.submit(self._asked, client, request): i
                     for i, request in enumerate(requests)
@@ -103,10 +110,11 @@ class OpenAiEngine(Engine):
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     for future in done:
                         try:
-                            reply, in_row = future.result(), 0
+                            reply, in_row, answered = future.result(), 0, True
                         except _PassingError as error:
                             in_row += 1
-                            if in_row > self.parallel or len(requests) == in_row:
+                            most = self.parallel if answered else max(self.parallel - 1, 1)
+                            if in_row > most or len(requests) == in_row:
                                 failure = failure or error
                             reply = Reply(error=str(error))
                         except ClaimflowError as error:
@@ -138,7 +146,7 @@ class OpenAiEngine(Engine):
         url = f"{self.url.rstrip('/')}/{'chat/completions' if chat else 'completions'}"
         try:
             response = self._sent(client, url, self._body(request))
-        except httpx.TimeoutException:
+        except (httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout):
             raise _PassingError(
                 f"{url} gave no reply in {self.timeout:g} s: raise llm.timeout or lower "
                 "llm.parallel."
@@ -165,7 +173,7 @@ class OpenAiEngine(Engine):
         if response.status_code == 404:
             raise ClaimflowError(
                 f"{url} knows no model {self.model} (404): set llm.model or llm.url. "
-                f"{_reason(response)}"
+                f"{_reason(response)}".rstrip()
             )
         if response.status_code == 429:
             raise _PassingError(
@@ -173,7 +181,7 @@ class OpenAiEngine(Engine):
             )
         if response.status_code != 200:
             raise _PassingError(
-                f"{url} failed ({response.status_code}): see its log. {_reason(response)}",
+                f"{url} failed ({response.status_code}): see its log. {_reason(response)}".rstrip(),
                 _after(response),
             )
         return self._read(response, chat, request)

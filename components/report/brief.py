@@ -16,6 +16,7 @@ from components.report.sections import (
     remarks,
     side_by_side,
     two_of,
+    warnings,
 )
 
 WIDTH = 100  # columns of the terminal that it is for
@@ -30,7 +31,10 @@ def brief(found: Comparison, pair: tuple[str, str] | None = None, notes: bool = 
     pair = two_of(found, pair)
     two = len(found.runs) == 2 and not found.failed
     table = side_by_side(found, pair) if pair and two else _narrow(found)
-    out = [found.title, "", *_wrapped(" ".join(finding(found))), *_drawn(table)]
+    out = [found.title, ""]
+    for text in warnings(found):
+        out += [*_wrapped(text), ""]
+    out += [*_wrapped(" ".join(finding(found))), *_drawn(table)]
     for text in failures(found):
         out += _wrapped(text)
     if found.tests > 1:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from components.errors import ClaimflowError, nearest
+from components.errors import ClaimflowError, listed, nearest
 from components.records import Claim, Evidence, Record
 from components.report.table import DECIDING, HEADINGS, LOWER_IS_BETTER, heading
-from components.score.base import Measure, listed
+from components.score.base import Measure
 from components.score.formula import formula_of, over, statistic, usable
 from components.score.ranks import Ranks
 
@@ -35,6 +35,7 @@ class Point(Record):
     known. texts, evidence: of claims by id, where known. seconds: what its stages took; compute:
     what its steps cost when they were computed, in seconds, whether or not the cache had them.
     notes: what its scorers and flow had to say: claims without prediction, failed judge calls …
+    warnings: what makes its figures mean something else, said before any of them.
     training: seconds and trained parameters of the steps that learned.
     """
 
@@ -51,6 +52,7 @@ class Point(Record):
     tokens: dict[str, float] = {}
     cache: dict[str, int] = {}
     notes: list[str] = []
+    warnings: list[str] = []
     training: dict[str, dict[str, float]] = {}
     error: str | None = None
 

@@ -239,6 +239,7 @@ def public(found: Comparison) -> dict[str, Any]:
             "tokens": point.tokens,
             "cache": point.cache,
             "notes": point.notes,
+            "warnings": point.warnings,
             "confusion": labels.get(point.name),
             "calibration": bins.get(point.name, []),
         }

@@ -50,7 +50,7 @@ def sections(
 ) -> list[Section]:
     """The content of the report."""
     parts = [
-        Section(title="Finding", text=[*finding(found), *found.notes]),
+        Section(title="Finding", text=[*warnings(found), *finding(found), *found.notes]),
         Section(
             title="Runs",
             tables=[leaderboard(found)],
@@ -230,12 +230,21 @@ def failures(found: Comparison) -> list[str]:
     ]
 
 
+def warnings(found: Comparison) -> list[str]:
+    """What makes figures of runs mean something else."""
+    return _said(found, {point.name: point.warnings for point in found.runs})
+
+
 def remarks(found: Comparison) -> list[str]:
     """The notes of the runs, one that several share once; those of most runs first."""
+    return _said(found, {point.name: point.notes for point in found.runs})
+
+
+def _said(found: Comparison, notes: dict[str, list[str]]) -> list[str]:
     said: dict[str, list[str]] = {}
-    for point in found.runs:
-        for note in dict.fromkeys(point.notes):
-            said.setdefault(note, []).append(found.label(point.name))
+    for name, own in notes.items():
+        for note in dict.fromkeys(own):
+            said.setdefault(note, []).append(found.label(name))
     every = len(found.runs)
     return [
         f"**{'All runs' if len(names) == every > 1 else ', '.join(names)}:** {note}"

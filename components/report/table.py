@@ -152,7 +152,8 @@ def run_table(name: str, scores: Scores) -> str:
     names += scores.unmeasured
     rows = [[heading(name), name, figure(scores.measures.get(name))] for name in names]
     notes = "".join(
-        f"- {html.escape(note, quote=False)}\n" for note in [*fewer(scores), *scores.notes]
+        f"- {html.escape(note, quote=False)}\n"
+        for note in [*scores.warnings, *fewer(scores), *scores.notes]
     )
     return f"# {name}\n\n{markdown(['measure', 'name', 'value [95 % interval]'], rows)}\n" + (
         f"\n{notes}" if notes else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -39,6 +38,7 @@ class Scores(Record):
     per_claim: one row a claim with its `id` and the values whose mean is the measure where it is
     a mean (paired tests between runs use these columns).
     notes: what a reader should know: claims without prediction, extra ones, quirks followed.
+    warnings: what makes every figure mean something else, to be said before them.
     incomplete: something that may go well another time failed, so these are not kept in the cache.
     unmeasured: measures that were wanted and have no value, and why; `notes` say so as well.
     """
@@ -47,6 +47,7 @@ class Scores(Record):
     per_claim: list[dict[str, Any]] = []
     tables: dict[str, list[dict[str, Any]]] = {}  # breakdowns, confusion matrix
     notes: list[str] = []
+    warnings: list[str] = []
     incomplete: bool = False
     unmeasured: dict[str, str] = {}
 
@@ -87,7 +88,7 @@ class Scorer:
         rankings: Rankings | None = None,
     ) -> Scores:
         """`score` with a cache at hand, which scorers that ask or train a model need."""
-        from components.score.fit import check_form, check_ids, check_texts, remarks
+        from components.score.fit import check_form, check_ids, check_texts, remarks, warnings
 
         for kind, given in (("predictions", predictions), ("rankings", rankings)):
             if kind in self.reads and given is None:
@@ -97,18 +98,21 @@ class Scorer:
                 )
         before: list[str] = []
         after: list[str] = []
+        warned: list[str] = []
         if predictions is not None and "predictions" in self.reads:
             check_form(predictions, self.form)
             before = check_texts(predictions, gold)
             check_ids((p.id for p in predictions), gold, "predictions")
             after = remarks(predictions, gold, self.form)
+            warned = warnings(predictions, gold, self.form)
         if rankings is not None and "rankings" in self.reads:
             check_ids(rankings, gold, "rankings")
         scores = self.measure(gold, predictions or [], rankings or {}, ctx)
         for why in dict.fromkeys(scores.unmeasured.values()):
             names = [name for name, reason in scores.unmeasured.items() if reason == why]
             before.append(f"No value for {', '.join(names)}: {why}.")
-        return msgspec.structs.replace(scores, notes=[*before, *scores.notes, *after])
+        notes = [*before, *scores.notes, *after]
+        return msgspec.structs.replace(scores, notes=notes, warnings=warned)
 
     def names(self) -> list[str]:
         """The measures that it can give; for some claims there may be fewer."""
@@ -160,13 +164,7 @@ def merged(scores: Scores, more: Scores) -> Scores:
         per_claim=list(rows.values()),
         tables={**scores.tables, **more.tables},
         notes=[*scores.notes, *more.notes],
+        warnings=list(dict.fromkeys([*scores.warnings, *more.warnings])),
         incomplete=scores.incomplete or more.incomplete,
         unmeasured={**scores.unmeasured, **more.unmeasured},
     )
-
-
-def listed(ids: Iterable[str], most: int = 20) -> str:
-    """Ids for a note: `3, 7, 12`, cut after `most` with the number of those left out."""
-    names = [id if len(id) <= 80 else f"{id[:80]}…" for id in ids]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

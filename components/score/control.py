@@ -32,6 +32,8 @@ def control(judge: Judge, prompt: Path, ctx: Context) -> str | None:
     """
     if not judge.controlled:
         return None
+    if ctx.silent:
+        return None
     asked = [
         Asked(
             id=f"control {i}",

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, TypeVar
 
 from components.cache import open_cache
 from components.engines.base import Engine, Message, Reply, Request, count
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, listed
 from components.files import home
 from components.records import BadLine, Claim, Prediction, Record, read_lines
-from components.score.base import Rankings, Scorer, Scores, listed
+from components.score.base import Rankings, Scorer, Scores
 from components.score.numerals import VALUES
 from components.step import Context
 
@@ -38,18 +38,25 @@ class ReplyError(Exception):
     """Why a reply can't be read; the judge is asked again."""
 
 
+class SilentError(ClaimflowError):
+    """Nothing came from a judge that has tried again itself: there is no use in asking more."""
+
+
 @dataclasses.dataclass(kw_only=True)
 class Judge:
     """What answers prompts about claims.
 
     repeats: times that all is asked, each with a seed of its own. attempts: how often one reply is
-    asked for before it is reported as failed.
+    asked for before it is reported as failed. on_error: where no question gets a reply, stop, or
+    skip the measures that need one.
     """
 
     controlled: ClassVar[bool] = True  # can it be asked about control items?
+    unkeyed: ClassVar[tuple[str, ...]] = ("on_error",)
 
     repeats: int = 1
     attempts: int = 3
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or self.attempts < 1:
@@ -71,7 +78,7 @@ class Judge:
         """For each question what `read` makes of its replies, one a run; None where all attempts
         failed, and then why in `problems`. `read` raises ReplyError.
 
-        Raises ClaimflowError when no question got a reply at all.
+        Raises ClaimflowError when no question got a reply at all, unless on_error is "skip".
         """
         return self._runs(asked, lambda reply: read(reply.text), ctx, problems)
 
@@ -106,7 +113,14 @@ class Judge:
                 break
             if attempt and any(not unread[i] for i in open_):
                 self.pause(attempt)
-            replies = self.replies([asked[i] for i in open_], run, [unread[i] for i in open_], ctx)
+            some = [asked[i] for i in open_]
+            try:
+                replies = self.replies(some, run, [unread[i] for i in open_], ctx)
+            except SilentError as error:
+                reasons = dict.fromkeys(open_, str(error))
+                if not attempt:
+                    ctx.silent = str(error)  # the other modes need not try
+                break
             for i, reply in zip(open_, replies, strict=True):
                 if reply.error:
                     reasons[i] = reply.error
@@ -119,12 +133,14 @@ class Judge:
                     reasons[i] = f"{error}{cut}"
                     unread[i] += 1
         if asked and len(reasons) == len(asked) and not any(unread):
-            raise ClaimflowError(
-                f"The judge replied to none of {len(asked)} questions ({asked[0].mode}): "
-                f"{reasons[0]}"
-            )
+            reason = f"none of {len(asked)} questions ({asked[0].mode}): {reasons[0]}"
+            if self.on_error != "skip":
+                raise ClaimflowError(f"The judge replied to {reason}")
         which = f", run {run + 1}" if self.repeats > 1 else ""
-        problems += [f"{asked[i].id} ({asked[i].mode}{which}: {why})" for i, why in reasons.items()]
+        said = ""
+        for i, why in reasons.items():
+            shown, said = "likewise" if why == said else why, why
+            problems.append(f"{asked[i].id} ({asked[i].mode}{which}: {shown})")
         return found
 
 
@@ -156,13 +172,18 @@ class LlmJudge(Judge):
             for one, unread in zip(asked, again, strict=True)
         ]
         try:
+            if ctx.silent:
+                raise ClaimflowError(ctx.silent)
             return self.engine.generate(requests, ctx)
         except ClaimflowError as error:
             if not self.engine.outside:
                 raise
             # The server gave up midway: what it replied before is in the cache.
+            kept = self.engine.kept(requests, ctx)
+            if not any(kept):
+                raise SilentError(str(error)) from error
             lost = Reply(error=str(error))
-            replies = [reply or lost for reply in self.engine.kept(requests, ctx)]
+            replies = [reply or lost for reply in kept]
             count(replies, ctx)
             return replies
 
@@ -186,14 +207,13 @@ class RecordedJudge(Judge):
     of the choices) or error, and run (from 0) where it matters.
 
     For replies that were made elsewhere, and to check the arithmetic. A question that the file has
-    no line for counts as failed. on_error: stop at a line that can't be read, or skip it, which is
-    to have no line.
+    no line for counts as failed. on_error: also, stop at a line that can't be read, or skip it,
+    which is to have no line.
     """
 
     controlled: ClassVar[bool] = False
 
     file: Path
-    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,9 +6,9 @@ import collections
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from components.errors import listed
 from components.labels import nearest_label
 from components.records import Claim, Prediction
-from components.score.base import listed
 
 
 def note(notes: list[str], what: str, ids: Iterable[str]) -> None:

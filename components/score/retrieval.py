@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, listed
 from components.files import check_text, open_text, write_whole
 from components.records import Case, Claim, Prediction
-from components.score.base import Rankings, Scorer, Scores, listed
+from components.score.base import Rankings, Scorer, Scores
 from components.score.formula import measured
 from components.step import Context
 from components.urls import same_url
