@@ -132,8 +132,8 @@ def report(levels: dict[str, str], agreed: Rows, correlated: Rows, notes: list[s
 
     def cells(row: dict[str, Any]) -> list[str]:
         known = row["low"] is not None
-        interval = f"[{row['low']:.3f}, {row['high']:.3f}]" if known else "–"
-        return [row["name"], f"{row['value']:.3f}", interval]
+        interval = f"[{row['low']:z.3f}, {row['high']:z.3f}]" if known else "–"
+        return [row["name"], f"{row['value']:z.3f}", interval]
 
     columns = ["coefficient", "value", "95 % interval"]
     by_level = {kind: [n for n, k in levels.items() if k == kind] for kind in levels.values()}

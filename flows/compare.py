@@ -91,7 +91,7 @@ def main(config: DictConfig) -> None:
         say(f"MLflow run {log.record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")
     if config.out:
         kept = {"folder": str(log.folder), "mlflow_run_id": log.record.mlflow_run_id}
-        write_whole(Path(config.out), encode({**page.public(found), **kept}) + b"\n")
+        write_whole(Path(config.out), encode({**page.public(found, two), **kept}) + b"\n")
 
 
 def _pair(config: DictConfig, points: list[Point]) -> tuple[str, str] | None:

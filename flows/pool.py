@@ -201,7 +201,7 @@ def cell(value: Any) -> str:
     """A value in a printed table."""
     if value is None:
         return "–"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:z.3f}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

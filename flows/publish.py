@@ -23,6 +23,7 @@ from components.report.compare import Comparison, Point
 from components.report.table import run_table
 from components.report.trace import trace
 from components.score.base import Rankings, Scores
+from components.score.rows import groups_of
 from components.step import code_version
 from flows.log import say, since_start
 from flows.stages import Data, ok, predictions_of, rankings_of
@@ -43,6 +44,11 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     record, folder = log.record, log.folder
     write_predictions(folder, data, refs)
     write_lines(folder / "per_claim.jsonl", scores.per_claim)
+    claims = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
+    write_lines(
+        folder / "groups.jsonl",
+        [{"id": c.id, "groups": groups} for c in claims if (groups := groups_of(c))],
+    )
     write_lines(folder / "trace.jsonl", [{"id": r.id, "trace": r.trace} for r in refs])
     write_whole(folder / "traces.md", traces(data, refs))
     for name, rows in scores.tables.items():
@@ -191,6 +197,7 @@ def publish_sweep(config: DictConfig, records: list[RunRecord], log: Log) -> Com
 def point_of(record: RunRecord, folder: Path) -> Point:
     """A run as the comparison wants it."""
     rows = folder / "per_claim.jsonl"
+    groups = folder / "groups.jsonl"
     predictions = folder / "predictions.jsonl"
     said = [p for _, p in read_lines(predictions, Prediction)] if predictions.exists() else []
     compute: dict[str, float] = {}
@@ -206,6 +213,9 @@ def point_of(record: RunRecord, folder: Path) -> Point:
         measures=record.measures,
         per_claim=[row for _, row in read_lines(rows, dict[str, Any])] if rows.exists() else [],
         texts={p.id: p.claim for p in said},
+        groups={row["id"]: row["groups"] for _, row in read_lines(groups, dict[str, Any])}
+        if groups.exists()
+        else {},
         evidence={p.id: p.evidence for p in said},
         seconds=record.seconds,
         compute={step: round(seconds, 3) for step, seconds in compute.items()},

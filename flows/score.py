@@ -53,6 +53,7 @@ def score(config: Any) -> dict[str, Any]:
     from components.records import BadLine, skipped
     from components.score.base import Scores, merged, score_once
     from components.score.retrieval import read_run
+    from components.score.rows import groups_of
     from flows.build import build, scorer_configs
 
     scorers = [build(node) for node in scorer_configs(config).values()]
@@ -97,6 +98,7 @@ def score(config: Any) -> dict[str, Any]:
         "tables": scores.tables,
         "per_claim": scores.per_claim,
         "texts": {claim.id: claim.text for claim in gold if claim.text},
+        "groups": {claim.id: groups for claim in gold if (groups := groups_of(claim))},
         "warnings": scores.warnings,
         "notes": [*scores.notes, *skipped(bad)],
         "incomplete": scores.incomplete,
@@ -142,8 +144,8 @@ def show(name: str, scores: Any) -> None:
     table.add_column("value", justify="right", no_wrap=True, min_width=6)
     table.add_column("95 % interval", justify="right", no_wrap=True, min_width=15)
     for measure, found in scores.measures.items():
-        interval = f"{found.low:.4f} – {found.high:.4f}" if found.low is not None else ""
-        table.add_row(heading(measure), measure, f"{found.value:.4f}", interval)
+        interval = f"{found.low:z.4f} – {found.high:z.4f}" if found.low is not None else ""
+        table.add_row(heading(measure), measure, f"{found.value:z.4f}", interval)
     for measure in scores.unmeasured:
         table.add_row(heading(measure), measure, "–", "")
     console = Console()

@@ -174,7 +174,9 @@ def test_ratings_and_their_mistakes(tmp_path: Path) -> None:
     assert mean_ratings(found["coverage"]) == {"7": 2.0}
     assert mean_ratings(found["verdict"]) == {}
     again = write(tmp_path / "again.csv", ("id", "rater", "x"), (7, "a", 1), (7, "a", 2))
-    with pytest.raises(ClaimflowError, match="line 3: a rates 7 again"):
+    with pytest.raises(
+        ClaimflowError, match=r"line 3: rater a rates claim 7 again, after line 2 \(x: '2' now, '1"
+    ):
         read_ratings(again)
     with pytest.raises(ClaimflowError, match="has no column rater"):
         read_ratings(write(tmp_path / "no.csv", ("id", "x"), (7, 1)))

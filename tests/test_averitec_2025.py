@@ -203,7 +203,7 @@ def test_without_a_judge_what_needs_none_is_scored(tmp_path: Path) -> None:
         scorer.score_with(Context(Cache(tmp_path)), gold, given)
     judge.on_error = "skip"
     scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
-    assert Overloaded.calls == [2, 2]  # once each time: neither other modes nor control items
+    assert Overloaded.calls == [1, 1]  # the question of both; no other modes, no control items
     assert list(scores.unmeasured) == ["ev2r_q", "ev2r_qa", "ev2r_score_at_0.50"]
     assert scores.measures["meteor_qa"].value > 0
     assert scores.notes[0].startswith("No value for ev2r_q, ev2r_qa, ev2r_score_at_0.50: 0 of 2")

@@ -22,6 +22,7 @@ from components.report.claims import (
     agreement,
     confusions,
     differing,
+    evidence_apart,
     majority,
     reliabilities,
     repeats,
@@ -34,6 +35,7 @@ from components.report.compare import (
     compare,
     primary_of,
 )
+from components.report.groups import groups_in
 from components.report.sections import finding, leaderboard, sections
 from components.report.table import figure, run_table
 from components.score.base import Measure, Scores
@@ -297,6 +299,48 @@ def test_without_labels_claims_differ_by_the_primary_measure() -> None:
     ]
     assert agreement(found, "a", "b") is None
     assert confusions(found) == {}
+
+
+def test_claims_whose_evidence_is_furthest_apart() -> None:
+    a = point("a", [{"id": i, "qa": v, "gold": "Refuted", "predicted": "Refuted", "accuracy": 1.0}
+                    for i, v in enumerate([0.1, 0.5, 0.9])])  # fmt: skip
+    b = point("b", [{"id": i, "qa": v, "gold": "Refuted", "predicted": "Refuted", "accuracy": 1.0}
+                    for i, v in enumerate([0.3, 0.5, 0.2])])  # fmt: skip
+    found = compare("t", [a, b], "accuracy", draws=50)
+    assert differing(found, "a", "b") == []
+    apart = evidence_apart(found, "a", "b")
+    assert apart is not None
+    measure, claims = apart
+    assert measure == "qa"
+    assert [(c.id, c.right, c.scores["qa"]) for c in claims] == [
+        ("2", "first", (0.9, 0.2)),
+        ("0", "second", (0.1, 0.3)),
+    ]
+    assert (
+        evidence_apart(compare("t", [point("c", [{"id": 0, "accuracy": 1.0}])] * 2), "c", "c")
+        is None
+    )
+
+
+def test_runs_side_by_side_within_groups() -> None:
+    runs = [made(name, skill) for name, skill in (("a", 0.9), ("b", 0.5), ("c", 0.1))]
+    kinds = {str(i): {"claim type": ["Even"] if i % 2 == 0 else ["Odd", "Few"][: 1 + (i < 10)]}
+             for i in range(60)}  # fmt: skip
+    runs[1].groups = kinds
+    found = compare("t", runs, "qa", ["accuracy", "f1_macro"], draws=200)
+    groups = groups_in(found, ("b", "a"))
+    assert {(g.group, g.claims) for g in groups} == {("Even", 30), ("Odd", 30), ("Few", 5)}
+    assert [g.measure for g in groups] == ["qa", "accuracy"] * 3  # not F1, which is no mean
+    few = groups[-1]
+    odd = next(g for g in groups if (g.group, g.measure) == ("Odd", "accuracy"))
+    right = {p.name: [r["accuracy"] for r in p.per_claim if int(r["id"]) % 2] for p in runs}
+    assert odd.values == {name: pytest.approx(sum(v) / 30) for name, v in right.items()}
+    assert list(odd.values) == ["b", "a", "c"]
+    apart = [{"id": i, "apart": b - a} for i, (a, b) in
+             enumerate(zip(right["a"], right["b"], strict=True))]  # fmt: skip
+    assert odd.difference == measured({"apart": []}, apart, 200, 13)["apart"]
+    assert (few.group, few.difference.low) == ("Few", None)
+    assert groups_in(compare("t", [made("a", 0.9), made("b", 0.5)], "qa"), ("a", "b")) == []
 
 
 # The report

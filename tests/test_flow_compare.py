@@ -25,6 +25,7 @@ GOLD = [
     {
         "claim": f"Claim {i}, on the dam.",
         "label": label,
+        "claim_types": ["Event/Property Claim"] if i else ["Causal Claim"],
         "questions": [
             {
                 "question": f"What became of dam {i}?",
@@ -102,6 +103,12 @@ def test_files_of_predictions(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "Claim 2, on the dam." in page
     assert "Dam 2 broke in the flood." in page  # gold evidence beside that of both
     assert "Nobody knows." in page
+    assert "good has the better evidence (4)" in page
+    assert "By claim type" in page
+    (group,) = (g for g in found["groups"] if (g["group"], g["measure"]) ==
+                ("Event/Property Claim", "accuracy"))  # fmt: skip
+    assert (group["claims"], group["values"]) == (3, {"good": 1, "poor": 1 / 3})
+    assert group["difference"] == {"value": pytest.approx(2 / 3)}  # of few claims no interval
 
 
 def test_out_files_and_names(place: Path) -> None:
@@ -123,6 +130,11 @@ def test_out_files_and_names(place: Path) -> None:
     ]
     page = (Path(found["folder"]) / "report.html").read_text()
     assert "Claim 2, on the dam." in page
+    renamed = {"good": "ours", "poor": "theirs"}
+    assert found["groups"] == [
+        g | {"values": {renamed[name]: value for name, value in g["values"].items()}}
+        for g in direct["groups"]
+    ]
 
 
 def test_what_the_scorer_noted_is_kept(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,6 +145,16 @@ def test_what_the_scorer_noted_is_kept(place: Path, capsys: pytest.CaptureFixtur
     noted = "Claims without prediction, counted as wrong (1): 0."
     assert [noted in run["notes"] for run in found["runs"]] == [True, False]
     assert f"lacking: {noted}" in capsys.readouterr().out
+
+
+def test_the_gold_file_among_the_runs_is_told_first(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = result(place, f"runs=[{place}/good.json,{place}/gold.json]", f"gold={place}/gold.json")
+    lines = capsys.readouterr().out.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("Comparison of"))
+    assert lines[start + 2].startswith("gold: All 4 predictions have the gold label and the gold")
+    assert "this is the gold file" in (Path(found["folder"]) / "report.md").read_text()[:400]
 
 
 def test_a_sweep_by_any_name(place: Path) -> None:

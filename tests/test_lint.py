@@ -135,6 +135,7 @@ def accepted_2025(path: Path) -> bool:
         ([record()], set()),
         ([record(), record(2)], {("error", "id")}),
         ([record(), record()], {("error", "id")}),
+        ([record(0), record(1), record(0)], {("error", "id")}),
         ([record(1), record(0)], {("error", "id")}),
         ([record("0")], {("warning", "id")}),
         ([record("x")], {("error", "id"), ("warning", "id")}),

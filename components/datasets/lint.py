@@ -266,8 +266,8 @@ class _Linter:
             encoding = "cp1252" if western else encoding_of(self.path)
             text = data.decode(encoding, "replace")
             self.illegible = text != data.decode(encoding, "ignore")
-            if encoding := unmarked_utf16(self.path):
-                remedy = f"Save as UTF-8 (`iconv -f {encoding} -t UTF-8`)"
+            if unmarked := unmarked_utf16(self.path):
+                remedy = f"Save as UTF-8 (`iconv -f {unmarked} -t UTF-8`)"
                 self.find("encoding", "UTF-16 without its mark", remedy)
             elif "\0" in text:
                 remedy = "Take them out, and save as UTF-8"
@@ -320,7 +320,7 @@ class _Linter:
             self.find("id", f"{len(missing)} {what} missing: {shown}", "Predict a label for each")
         self.settle_strangers(bool(missing))
         place = {name: n for n, name in enumerate(due)}
-        known = [place[i] for i in self.order if i in place]
+        known = [place[i] for i in dict.fromkeys(self.order) if i in place]
         if known != sorted(known):
             self.find(
                 "id",

@@ -45,16 +45,19 @@ def read_ratings(
         ordinal = name not in nominal and _numeric(given)
         _note(notes, path, name, [(line, text) for line, _, text in cells], ordinal)
         units: dict[str, dict[str, Any]] = {}
+        first: dict[tuple[str, str], int] = {}
         for line, row, text in cells:
             value = _number(text) if ordinal else text
             if value is None or text.casefold() in MISSING:
                 continue
-            unit = units.setdefault(row["id"].strip(), {})
-            if row["rater"].strip() in unit:
+            claim, rater = row["id"].strip(), row["rater"].strip()
+            if (before := first.setdefault((claim, rater), line)) != line:
                 raise ClaimflowError(
-                    f"{path}, line {line}: {row['rater']} rates {row['id']} again."
+                    f"{path}, line {line}: rater {rater} rates claim {claim} again, after line "
+                    f"{before} ({name}: '{text}' now, '{units[claim][rater]}' before). Keep one "
+                    "row for each claim and rater."
                 )
-            unit[row["rater"].strip()] = value
+            units.setdefault(claim, {})[rater] = value
         found[name] = units
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -26,13 +27,49 @@ class Differing(Record):
     right: str
 
 
+# Measures of evidence; of these the first that two runs have tells whose is better on a claim.
+EVIDENCE = ("ev2r_qa", "ev2r", "ev2r_recall", "qa", "meteor_qa", "hungarian_meteor", "evidence_f1")
+
+
 def differing(found: Comparison, first: str, second: str) -> list[Differing]:
     """The claims on which two runs give different labels (without labels: are not equally good on
     the primary measure), those first where the primary measure is furthest apart."""
+    claims = []
+    for a, b, claim in _both(found, first, second, [found.primary, *found.shown]):
+        one, other = claim.scores.get(found.primary, (0.0, 0.0))
+        if "predicted" in a and "predicted" in b:
+            if a["predicted"] == b["predicted"]:
+                continue
+            hits = [row["predicted"] == row.get("gold") for row in (a, b)]
+            claim.right = "first" if hits[0] else "second" if hits[1] else "neither"
+        elif one == other:
+            continue
+        claims.append(claim)
+    return sorted(claims, key=_nearness)
+
+
+def evidence_apart(
+    found: Comparison, first: str, second: str
+) -> tuple[str, list[Differing]] | None:
+    """A measure of evidence, and the claims on which two runs differ on it, those first where they
+    are furthest apart, whatever their labels; None where runs have no such measure."""
+    own = [{m for row in _rows(found, name).values() for m in row} for name in (first, second)]
+    measure = next((m for m in EVIDENCE if all(m in columns for columns in own)), None)
+    if measure is None:
+        return None
+    both = _both(found, first, second, [measure, *found.shown])
+    claims = [claim for _, _, claim in both if len({*claim.scores.get(measure, ())}) > 1]
+    return measure, sorted(claims, key=_nearness)
+
+
+def _both(
+    found: Comparison, first: str, second: str, measures: list[str]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], Differing]]:
+    """(row of the one, row of the other, both) of each claim that two runs have, with the scores on
+    `measures`; whose right it is by the first of them."""
     one, other = (_rows(found, name) for name in (first, second))
     texts = texts_of(found)
-    columns = [m for m in found.shown if m != "accuracy"]
-    claims = []
+    columns = [m for m in dict.fromkeys(measures) if m != "accuracy"]
     for i in (i for i in one if i in other):
         a, b = one[i], other[i]
         scores = {
@@ -40,30 +77,24 @@ def differing(found: Comparison, first: str, second: str) -> list[Differing]:
             for m in columns
             if a.get(m) is not None and b.get(m) is not None
         }
-        labelled = "predicted" in a and "predicted" in b
-        better = scores.get(found.primary, (0.0, 0.0))
-        if a["predicted"] == b["predicted"] if labelled else better[0] == better[1]:
-            continue
-        if labelled:
-            hits = [row["predicted"] == row.get("gold") for row in (a, b)]
-        else:
-            hits = [better[0] > better[1], better[1] > better[0]]
-        claims.append(
+        better = scores.get(measures[0], (0.0, 0.0))
+        yield (
+            a,
+            b,
             Differing(
                 id=i,
                 text=texts.get(i, ""),
                 gold=a.get("gold"),
                 labels=(a.get("predicted"), b.get("predicted")),
                 scores=scores,
-                right="first" if hits[0] else "second" if hits[1] else "neither",
-            )
+                right="first" if better[0] > better[1] else "second",
+            ),
         )
 
-    def apart(claim: Differing) -> list[float]:
-        order = [found.primary, *(m for m in claim.scores if m != found.primary)]
-        return [-abs(a - b) for m in order if m in claim.scores for a, b in [claim.scores[m]]]
 
-    return sorted(claims, key=apart)
+def _nearness(claim: Differing) -> list[float]:
+    """How near two runs are, measure by measure, negative."""
+    return [-abs(a - b) for a, b in claim.scores.values()]
 
 
 def agreement(found: Comparison, first: str, second: str) -> dict[str, int] | None:
@@ -92,7 +123,7 @@ class Confusion(Record):
 
 def confusions(found: Comparison) -> dict[str, Confusion]:
     """Confusion matrix of each run that gives labels, on the claims that all of these have."""
-    rows = _shared(found, ("f1",))
+    rows = shared(found, ("f1",))
     every = [row for own in rows.values() for row in own]
     said = {row[key] for row in every for key in ("gold", "predicted")}
     gold = {row["gold"] for row in every}
@@ -121,7 +152,7 @@ class Majority(Record):
 
 def majority(found: Comparison) -> Majority | None:
     """The majority baseline on the claims that all runs with labels have; None without any."""
-    rows = next(iter(_shared(found, ("f1",)).values()), [])
+    rows = next(iter(shared(found, ("f1",)).values()), [])
     gold = [row["gold"] for row in rows]
     if not gold:
         return None
@@ -151,7 +182,7 @@ def repeats(found: Comparison, level: float) -> dict[str, Repeats]:
     """What repeated questions do to each run that has such rows, on the claims that all have."""
     wanted = ("mean", "qas", "repeats", "qa", "qa_once", "accuracy")
     tables = {}
-    for name, rows in _shared(found, wanted).items():
+    for name, rows in shared(found, wanted).items():
         right = [row["accuracy"] for row in rows]
         qa, once = ([row[column] for row in rows] for column in ("qa", "qa_once"))
         tables[name] = Repeats(
@@ -172,11 +203,11 @@ def reliabilities(found: Comparison) -> dict[str, list[dict[str, Any]]]:
 
     return {
         name: reliability([r["confidence"] for r in rows], [r["accuracy"] for r in rows])
-        for name, rows in _shared(found, ("ece",)).items()
+        for name, rows in shared(found, ("ece",)).items()
     }
 
 
-def _shared(found: Comparison, formula: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+def shared(found: Comparison, formula: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
     """By run, the rows that a formula can use, of the claims that all such runs have."""
     rows = {
         point.name: {i: r for i, r in _rows(found, point.name).items() if usable(r, formula)}

@@ -18,6 +18,7 @@ from components.report.table import DECIDING, HEADINGS, LOWER_IS_BETTER, heading
 from components.score.base import Measure
 from components.score.formula import formula_of, over, statistic, usable
 from components.score.ranks import Ranks
+from components.score.rows import groups_of
 
 if TYPE_CHECKING:
     from components.score.bootstrap import SumStatistic
@@ -32,8 +33,9 @@ class Point(Record):
     """A run to compare.
 
     per_claim: rows with `id` and per-claim values by measure name. data: data set and split, where
-    known. texts, evidence: of claims by id, where known. seconds: what its stages took; compute:
-    what its steps cost when they were computed, in seconds, whether or not the cache had them.
+    known. texts, groups (see `groups_of`), evidence: of claims by id, where known. seconds: what
+    its stages took; compute: what its steps cost when they were computed, in seconds, whether or
+    not the cache had them.
     notes: what its scorers and flow had to say: claims without prediction, failed judge calls …
     warnings: what makes its figures mean something else, said before any of them.
     training: seconds and trained parameters of the steps that learned.
@@ -46,6 +48,7 @@ class Point(Record):
     measures: dict[str, Measure] = {}
     per_claim: list[dict[str, Any]] = []
     texts: dict[str, str] = {}
+    groups: dict[str, dict[str, list[str]]] = {}
     evidence: dict[str, list[Evidence]] = {}
     seconds: dict[str, float] = {}
     compute: dict[str, float] = {}
@@ -121,6 +124,11 @@ class Comparison(Record):
             (p for p in self.pairs if p.measure == measure and {p.first, p.second} == {one, other}),
             None,
         )
+
+    def groups(self) -> dict[str, dict[str, list[str]]]:
+        """The groups of each claim by id: of the gold file where there is one, else as runs say."""
+        own = {i: kinds for point in reversed(self.runs) for i, kinds in point.groups.items()}
+        return own | {i: groups for i, c in self.gold.items() if (groups := groups_of(c))}
 
     def label(self, name: str) -> str:
         """What a run is called in text: the values of its axes, where these tell the runs apart."""

@@ -45,7 +45,7 @@ class Change(Record):
         return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
     def __str__(self) -> str:
-        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        return f"{self.value:+z.3f} [{self.low:+z.3f}, {self.high:+z.3f}]"
 
 
 def axis_of(found: Comparison) -> str | None:
@@ -248,7 +248,7 @@ def curve_plot(found: Comparison) -> Figure | None:
 
 
 def _figure_of(spot: Spot) -> str:
-    return f"{spot.value:.3f} [{spot.low:.3f}, {spot.high:.3f}] sd {spot.sd:.3f}"
+    return f"{spot.value:z.3f} [{spot.low:z.3f}, {spot.high:z.3f}] sd {spot.sd:z.3f}"
 
 
 def _number(text: str) -> bool:

@@ -19,6 +19,7 @@ from components.records import Claim, Evidence, Record
 from components.report import curve, plot
 from components.report.claims import Differing, confusions, majority, reliabilities, texts_of
 from components.report.compare import Comparison, Pair, Point
+from components.report.groups import groups_in
 from components.report.sections import Section, sections, two_of
 from components.report.table import heading, markdown, short
 from components.step import code_version
@@ -45,7 +46,7 @@ def write(
     cache: Cache | None = None,
 ) -> None:
     """Write report.md, report.html (one file, plots inside), comparison.csv, pairs.csv, ranks.csv,
-    claims.csv and plots/*.png.
+    claims.csv, groups.csv (where groups are known) and plots/*.png.
 
     pair: the two runs whose claims are shown, by default the best two; claims: how many of each
     kind the report shows. cache: of the plots, which take seconds.
@@ -60,7 +61,7 @@ def write(
     write_whole(folder / "report.html", as_html(found, parts, pair, pictures).encode())
     for name, picture in drawn.items():
         write_whole(folder / "plots" / f"{name}.png", picture.png)
-    for name, rows in csv_tables(found).items():
+    for name, rows in csv_tables(found, pair).items():
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
         write_whole(folder / f"{name}.csv", text.getvalue().encode())
@@ -111,7 +112,7 @@ def as_markdown(title: str, parts: Iterable[Section]) -> str:
 
 def _line(claim: Differing) -> str:
     text = html.escape(" ".join(claim.text.split()), quote=False)
-    scores = "; ".join(f"{heading(m)} {a:.3f} – {b:.3f}" for m, (a, b) in claim.scores.items())
+    scores = "; ".join(f"{heading(m)} {a:z.3f} – {b:z.3f}" for m, (a, b) in claim.scores.items())
     labels = f"gold {claim.gold}: {claim.labels[0]} – {claim.labels[1]}; " if claim.gold else ""
     return f"- **{claim.id}** {text} ({labels}{scores})"
 
@@ -158,8 +159,20 @@ def _template() -> Any:
         "short": short,
         "said": _said,
         "asked": _asked,
+        "breakable": _breakable,
     }
     return there.get_template("page.html")
+
+
+def _breakable(text: str) -> Any:
+    """`text` with places to break long words at: names of runs would make columns wide."""
+    import markupsafe
+
+    def broken(word: str) -> Any:
+        parts = re.findall(r".{1,16}?[_/=-]+|.{1,16}", word) if len(word) > 20 else [word]
+        return markupsafe.Markup("<wbr>").join(parts)
+
+    return markupsafe.Markup("").join(map(broken, re.split(r"(\s+)", text)))
 
 
 def _said(evidence: list[Evidence]) -> list[tuple[str, str]]:
@@ -173,8 +186,11 @@ def _asked(claim: Claim) -> list[tuple[str, str]]:
 # CSV
 
 
-def csv_tables(found: Comparison) -> dict[str, list[list[Any]]]:
-    """The comparison as tables: runs by measure, tested pairs, ranks, and every claim."""
+def csv_tables(
+    found: Comparison, pair: tuple[str, str] | None = None
+) -> dict[str, list[list[Any]]]:
+    """The comparison as tables: runs by measure, tested pairs, ranks, every claim, and, of a pair
+    first, runs within groups of claims."""
     axes = list(dict.fromkeys(axis for p in found.runs for axis in p.axes))
     measures = list(found.values)
     head = ["run", *axes, *(f"{m}{end}" for m in measures for end in ("", "_low", "_high"))]
@@ -197,7 +213,19 @@ def csv_tables(found: Comparison) -> dict[str, list[list[Any]]]:
     for measure, found_ranks in found.ranks.items():
         for run, chances in zip(found_ranks.systems, found_ranks.chances, strict=True):
             ranks += [[measure, run, rank, chance] for rank, chance in enumerate(chances, 1)]
-    return {"comparison": runs, "pairs": pairs, "ranks": ranks, "claims": _claims_csv(found)}
+    tables = {"comparison": runs, "pairs": pairs, "ranks": ranks, "claims": _claims_csv(found)}
+    return tables | ({"groups": _groups_csv(found, pair)} if pair and found.groups() else {})
+
+
+def _groups_csv(found: Comparison, pair: tuple[str, str]) -> list[list[Any]]:
+    groups = groups_in(found, pair)
+    names = list(dict.fromkeys(name for row in groups for name in row.values))
+    head = ["kind", "group", "measure", "claims", *names, "difference", "low", "high"]
+    return [head, *(
+        [row.kind, row.group, row.measure, row.claims, *map(row.values.get, names),
+         row.difference.value, row.difference.low, row.difference.high]
+        for row in groups
+    )]  # fmt: skip
 
 
 def _claims_csv(found: Comparison) -> list[list[Any]]:
@@ -223,7 +251,7 @@ def _claims_csv(found: Comparison) -> list[list[Any]]:
 # JSON
 
 
-def public(found: Comparison) -> dict[str, Any]:
+def public(found: Comparison, pair: tuple[str, str] | None = None) -> dict[str, Any]:
     """What `out=FILE.json` holds for a comparison."""
     labels, bins = confusions(found), reliabilities(found)
 
@@ -252,5 +280,6 @@ def public(found: Comparison) -> dict[str, Any]:
         "baseline": majority(found),
         "pairs": found.pairs,
         "ranks": found.ranks,
+        "groups": groups_in(found, pair) if pair else [],
         "notes": found.notes,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from components.report.claims import confusions, reliabilities
@@ -24,9 +25,10 @@ def measures_plot(found: Comparison) -> Figure | None:
     # Few panels a row: a page is read at the width of a column.
     down = -(-len(measures) // 4)
     across = -(-len(measures) // down)
-    names = [found.label(point.name) for point in found.runs]
-    widest = max(map(len, names))
-    picture = blank(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + 0.3 * len(names)))
+    names = [_named(found.label(point.name)) for point in found.runs]
+    widest = max(len(line) for name in names for line in name.split("\n"))
+    row = 0.3 + 0.08 * max(name.count("\n") for name in names)  # inches
+    picture = blank(1.2 + 0.06 * widest + 2.2 * across, down * (0.95 + row * len(names)))
     panels = picture.subplots(down, across, sharey=True, squeeze=False).ravel()
     for panel, measure in zip(panels, measures, strict=False):
         values = found.values[measure]
@@ -91,7 +93,7 @@ def confusion_plot(found: Comparison, names: list[str]) -> Figure | None:
             for x, count in enumerate(row):
                 colour = "white" if shares[y][x] > 0.55 else "#222222"
                 panel.text(x, y, str(count), ha="center", va="center", color=colour, fontsize=9)
-        panel.set_title(found.label(name), fontsize=10)
+        panel.set_title(_named(found.label(name), 28), fontsize=10)
         for axis, labels in ((panel.xaxis, table.predicted), (panel.yaxis, table.gold)):
             words = [short(label).replace(" ", "\n") for label in labels]
             axis.set_ticks(range(len(labels)), words, fontsize=8)
@@ -117,7 +119,7 @@ def calibration_plot(found: Comparison, names: list[str]) -> Figure | None:
     for (name, rows), colour in zip(curves.items(), COLOURS, strict=False):
         x, y = [r["confidence"] for r in rows], [r["accuracy"] for r in rows]
         total = sum(r["claims"] for r in rows)
-        panel.plot(x, y, color=colour, lw=1.5, label=found.label(name))
+        panel.plot(x, y, color=colour, lw=1.5, label=_named(found.label(name)))
         panel.scatter(
             x, y, s=[20 + 400 * r["claims"] / total for r in rows], color=colour, alpha=0.6
         )
@@ -127,6 +129,12 @@ def calibration_plot(found: Comparison, names: list[str]) -> Figure | None:
     panel.legend(frameon=False, fontsize=9, loc="upper left")
     plain(panel, "both")
     return settled(picture)
+
+
+def _named(text: str, width: int = 30) -> str:
+    """A name of a run on lines of at most so many characters, three at most."""
+    lines = textwrap.wrap(text, width)
+    return "\n".join([*lines[:2], " ".join(lines[2:3]) + "…" * (len(lines) > 3)]).strip()
 
 
 def png(picture: Figure) -> bytes:

@@ -6,6 +6,7 @@ from components.records import Record
 from components.report import claims as by_claim
 from components.report.claims import Differing
 from components.report.compare import ALL_PAIRS, SWAPS, Comparison, Pair, Point
+from components.report.groups import FEWEST, Group, groups_in
 from components.report.table import figure, heading
 
 COST_UNKNOWN = "not known, as files of predictions say nothing of what they cost to make."
@@ -69,10 +70,12 @@ def sections(
             _ranks(found) if found.primary in found.ranks and len(found.runs) > 2 else None,
             _labels(found, pair, counts) if counts else None,
             _questions(found, pair),
+            *_groups(found, pair),
             _calibration(found, pair),
             _cost(found),
             Section(title="How to read this", text=_reading(found)),
             _claims(found, pair, claims),
+            _evidence(found, pair, claims),
         ]
         parts += [part for part in optional if part]
     for part in parts:
@@ -100,7 +103,7 @@ def finding(found: Comparison) -> list[str]:
     one, other = (values[point.name].value for point in runs[:2])
     if not pair:
         return [
-            f"**{best}** has the best {name}, {one:.3f} against {other:.3f} of **{second}**; "
+            f"**{best}** has the best {name}, {one:z.3f} against {other:z.3f} of **{second}**; "
             "whether that could be chance was not tested (see the notes)."
         ]
     n = found.claims[found.primary]
@@ -111,18 +114,18 @@ def finding(found: Comparison) -> list[str]:
     ahead = f"{best} is ahead in {_percent(pair.ahead)} of resamples."
     if pair.value:
         lines = [
-            f"**{best} is ahead of {second}** on {name}: {one:.3f} against {other:.3f}, a "
-            f"difference of **{abs(pair.value):.3f}** ({_between(pair)}) over **{n} claims**. The "
+            f"**{best} is ahead of {second}** on {name}: {one:z.3f} against {other:z.3f}, a "
+            f"difference of **{abs(pair.value):z.3f}** ({_between(pair)}) over **{n} claims**. The "
             f"difference is **{'significant' if pair.significant else 'not significant'}** "
             f"({tests}); {ahead}"
         ]
     else:
         lines = [
-            f"**{best} and {second} are level** on {name}: {one:.3f} each, a difference of "
-            f"{pair.value:.3f} ({_between(pair)}) over **{n} claims** ({tests}); {ahead}"
+            f"**{best} and {second} are level** on {name}: {one:z.3f} each, a difference of "
+            f"{pair.value:z.3f} ({_between(pair)}) over **{n} claims** ({tests}); {ahead}"
         ]
     power = (
-        f"The **minimal detectable difference** on these {n} claims is {pair.detectable:.3f}: a "
+        f"The **minimal detectable difference** on these {n} claims is {pair.detectable:z.3f}: a "
         "test finds a true difference of that size between the two four times out of five."
         if pair.detectable
         else "They are alike on every claim, so what difference could be found here is not known."
@@ -157,6 +160,9 @@ def finding(found: Comparison) -> list[str]:
             else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
             "another measure, by cost, or on more claims."
         )
+    if qas := by_claim.repeats(found, 0.25):
+        given = [f"{found.label(p.name)} {qas[p.name].qas:.1f}" for p in runs[:2] if p.name in qas]
+        lines.append(f"QAs a claim: {', '.join(given)}.")
     return [*lines, _cost_line(found, [point.name for point in runs[:2]])]
 
 
@@ -165,13 +171,13 @@ def _baseline(found: Comparison) -> list[str]:
     always = by_claim.majority(found)
     if not always:
         return []
-    figures = [f"{heading(m)} {v.value:.3f}" for m, v in always.measures.items()]
+    figures = [f"{heading(m)} {v.value:z.3f}" for m, v in always.measures.items()]
     line = f"Majority baseline: always answering {always.label} has {' and '.join(figures)}"
     for measure, own in always.measures.items():
         values = found.values[measure]
         below = [n for n, v in values.items() if v.value <= own.value]
         if below:
-            named = ", ".join(f"{found.label(n)} ({values[n].value:.3f})" for n in below)
+            named = ", ".join(f"{found.label(n)} ({values[n].value:z.3f})" for n in below)
             line += f"; no better on {heading(measure)}: **{named}**"
     return [line + "."]
 
@@ -185,7 +191,7 @@ def _cost_line(found: Comparison, names: list[str]) -> str:
         claims = max(len(point.per_claim), 1)
         tokens = sum(point.tokens.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion"))
         seconds = sum(point.compute.values()) / claims
-        spent = f"{seconds:.3f} s" if point.compute else "an unknown time"
+        spent = f"{seconds:z.3f} s" if point.compute else "an unknown time"
         spent += f" and {tokens / claims:,.0f} tokens" if tokens else ""
         parts.append(f"{found.label(point.name)} {spent}")
     return f"Cost a claim when it was computed, now or before: {'; '.join(parts)}."
@@ -303,7 +309,7 @@ def side_by_side(found: Comparison, pair: tuple[str, str]) -> Table:
     for name in found.shown:
         test = found.pair(name, *pair)
         values = found.values[name]
-        both = [f"{values[run].value:.3f}" if run in values else "–" for run in pair]
+        both = [f"{values[run].value:z.3f}" if run in values else "–" for run in pair]
         apart = [_difference(test), "yes" if test.significant else "no"] if test else ["–", "–"]
         rows.append([heading(name), *both, *apart])
     one, other = map(found.label, pair)
@@ -342,7 +348,7 @@ def _measures(found: Comparison, first: str, second: str) -> Section:
             p_text(pair.holm_bootstrap),
             p_text(pair.holm_randomisation),
             "yes" if pair.significant else "no",
-            f"{pair.detectable:.3f}" if pair.detectable else "–",
+            f"{pair.detectable:z.3f}" if pair.detectable else "–",
             _percent(pair.ahead),
         ]
         for name in found.values
@@ -374,7 +380,7 @@ def _matrix(found: Comparison) -> Table:
         for other in names:
             pair = found.pair(found.primary, one, other)
             value = (pair.value if pair.first == one else -pair.value) if pair else 0
-            cells.append(f"{value:+.3f} (p {p_text(pair.p)})" if pair else "–")
+            cells.append(f"{value:+z.3f} (p {p_text(pair.p)})" if pair else "–")
             shade.append(0.35 if pair and pair.significant else 0.0)
         rows.append(cells)
         marks.append(shade)
@@ -415,6 +421,12 @@ def _ranks(found: Comparison) -> Section:
     )
 
 
+def _of_few(found: Comparison, pair: tuple[str, str]) -> str:
+    """What is to be said where not all runs are shown."""
+    few, every = len(found.few(pair)), len(found.runs)
+    return f" Of the best {few} of {every} runs." if few < every else ""
+
+
 def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) -> Section:
     first, second = map(found.label, pair)
     total = sum(counts.values())
@@ -445,7 +457,8 @@ def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) ->
         tables=tables,
         plot="confusion",
         fold=True,
-        caption="Claims by gold label (row) and predicted label (column); shade: share of the row.",
+        caption="Claims by gold label (row) and predicted label (column); shade: share of the row."
+        + _of_few(found, pair),
     )
 
 
@@ -461,10 +474,10 @@ def _questions(found: Comparison, pair: tuple[str, str]) -> Section | None:
             found.label(name),
             f"{own.qas:.1f}",
             str(own.repeating),
-            f"{own.qa:.3f}",
-            f"{own.qa_once:.3f} ({own.qa_once - own.qa:+.3f})",
-            f"{own.score:.3f}",
-            f"{own.score_once:.3f} ({own.score_once - own.score:+.3f})",
+            f"{own.qa:z.3f}",
+            f"{own.qa_once:z.3f} ({own.qa_once - own.qa:+z.3f})",
+            f"{own.score:z.3f}",
+            f"{own.score_once:z.3f} ({own.score_once - own.score:+z.3f})",
         ]
         for name in (point.name for point in found.runs)
         if (own := known.get(name))
@@ -474,10 +487,10 @@ def _questions(found: Comparison, pair: tuple[str, str]) -> Section | None:
         (a, one), (b, other) = ((found.label(name), known[name]) for name in pair)
         text.append(
             f"Repeating a question raises Hungarian METEOR, as one QA can then match several gold "
-            f"ones (a known flaw of the measure). It brings {a} {one.qa - one.qa_once:+.3f} and "
-            f"{b} {other.qa - other.qa_once:+.3f} of {heading('qa')}. On {score} the difference of "
-            f"the two is {one.score - other.score:+.3f} as submitted and "
-            f"**{one.score_once - other.score_once:+.3f}** without the repeats."
+            f"ones (a known flaw of the measure). It brings {a} {one.qa - one.qa_once:+z.3f} and "
+            f"{b} {other.qa - other.qa_once:+z.3f} of {heading('qa')}. On {score} the difference "
+            f"of the two is {one.score - other.score:+z.3f} as submitted and "
+            f"**{one.score_once - other.score_once:+z.3f}** without the repeats."
         )
     columns = [
         *("run", "QAs a claim", "claims with a repeat", heading("qa"), "without repeats"),
@@ -500,8 +513,8 @@ def _calibration(found: Comparison, pair: tuple[str, str]) -> Section | None:
             found.label(name),
             bin_["bin"],
             str(bin_["claims"]),
-            f"{bin_['confidence']:.3f}",
-            f"{bin_['accuracy']:.3f}",
+            f"{bin_['confidence']:z.3f}",
+            f"{bin_['accuracy']:z.3f}",
         ]
         for name in found.few(pair)
         for bin_ in bins.get(name, [])
@@ -521,7 +534,7 @@ def _calibration(found: Comparison, pair: tuple[str, str]) -> Section | None:
         plot="calibration",
         fold=True,
         caption="On the dashed line a run is right as often as its probabilities say; above it is "
-        "too careful, below too sure. Dots grow with the number of claims.",
+        "too careful, below too sure. Dots grow with the number of claims." + _of_few(found, pair),
     )
 
 
@@ -549,6 +562,67 @@ def _claims(found: Comparison, pair: tuple[str, str], most: int) -> Section | No
     )
 
 
+def _evidence(found: Comparison, pair: tuple[str, str], most: int) -> Section | None:
+    """The claims on which the evidence of two runs is furthest apart."""
+    apart = by_claim.evidence_apart(found, *pair)
+    if not apart or not apart[1] or apart[1][0].labels == (None, None):
+        return None  # without labels, `_claims` shows them
+    measure, claims = apart
+    groups = []
+    for kind, name in zip(("first", "second"), pair, strict=True):
+        inside = [claim for claim in claims if claim.right == kind]
+        if inside:
+            title = f"{found.label(name)} has the better evidence ({len(inside)})"
+            groups.append((title, inside[:most]))
+    first, second = map(found.label, pair)
+    return Section(
+        title="Evidence, claim by claim",
+        text=[
+            f"Whatever the labels: on {len(claims)} claims the two are apart on "
+            f"{heading(measure)}, which stands first, as {first} – {second}. Those furthest apart "
+            "come first."
+        ],
+        claims=groups,
+    )
+
+
+def _groups(found: Comparison, pair: tuple[str, str]) -> list[Section]:
+    """A section for each kind of groups: types of claims, strategies."""
+    kinds: dict[str, list[Group]] = {}
+    for row in groups_in(found, pair):
+        kinds.setdefault(row.kind, []).append(row)
+    first, second = map(found.label, pair)
+    return [
+        Section(
+            title=f"By {kind}",
+            text=[
+                "Over the claims of each group that all runs have; a claim may be in several. The "
+                f"difference is {first} less {second} with its paired 95 % interval, shaded where "
+                f"that leaves out 0. One in twenty does so by chance: nothing is corrected for the "
+                f"number of groups. Of fewer than {FEWEST} claims there is no interval."
+                f"{_of_few(found, pair)}"
+            ],
+            tables=[_group_table(found, rows)],
+        )
+        for kind, rows in kinds.items()
+    ]
+
+
+def _group_table(found: Comparison, groups: list[Group]) -> Table:
+    names = list(dict.fromkeys(name for row in groups for name in row.values))
+    rows, marks, before = [], [], ""
+    for row in groups:
+        start = [row.group, str(row.claims)] if row.group != before else ["", ""]
+        before = row.group
+        low, high = row.difference.low, row.difference.high
+        sure = low is not None and high is not None and not low <= 0 <= high
+        values = [f"{row.values[n]:z.3f}" if n in row.values else "–" for n in names]
+        rows.append([start[0], heading(row.measure), start[1], *values, figure(row.difference)])
+        marks.append([0.0] * (3 + len(names)) + [0.35 if sure else 0.0])
+    columns = ["group", "measure", "claims", *map(found.label, names), "difference"]
+    return Table(columns=columns, rows=rows, words=2, marks=marks)
+
+
 def _cost(found: Comparison) -> Section | None:
     if not _timed(found):
         return None
@@ -569,7 +643,7 @@ def _cost(found: Comparison) -> Section | None:
                 found.label(point.name),
                 f"{sum(point.seconds.values()):.1f}",
                 _from_cache(point),
-                f"{compute:.1f} ({compute / claims:.3f} a claim)" if compute else "–",
+                f"{compute:.1f} ({compute / claims:z.3f} a claim)" if compute else "–",
                 *(f"{n:,.0f}" if n else "–" for n in tokens),
                 *(f"{n:,.0f}" if n else "–" for n in _training(point) if learned),
             ]
@@ -590,7 +664,7 @@ def _training(point: Point) -> tuple[float, float]:
 
 def p_text(p: float) -> str:
     """A p value as papers print it."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "< 0.001" if p < 0.001 else f"{p:z.3f}"
 
 
 def _figure(found: Comparison, measure: str, run: str) -> str:
@@ -601,11 +675,11 @@ def _figure(found: Comparison, measure: str, run: str) -> str:
 
 
 def _between(pair: Pair) -> str:
-    return f"95 % interval {pair.low:.3f} to {pair.high:.3f}"
+    return f"95 % interval {pair.low:z.3f} to {pair.high:z.3f}"
 
 
 def _difference(pair: Pair) -> str:
-    return f"{pair.value:.3f} [{pair.low:.3f}, {pair.high:.3f}]"
+    return f"{pair.value:z.3f} [{pair.low:z.3f}, {pair.high:z.3f}]"
 
 
 def _percent(share: float) -> str:

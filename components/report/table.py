@@ -112,9 +112,9 @@ def figure(measure: Measure | None) -> str:
     """`0.340 [0.320, 0.361]`, or a dash."""
     if measure is None:
         return "–"
-    text = f"{measure.value:.3f}"
+    text = f"{measure.value:z.3f}"
     if measure.low is not None and measure.high is not None:
-        text += f" [{measure.low:.3f}, {measure.high:.3f}]"
+        text += f" [{measure.low:z.3f}, {measure.high:z.3f}]"
     return text
 
 

@@ -128,13 +128,13 @@ def repeats_report(found: list[Effect], repeating: int, claims: int) -> list[str
                 f"{effect.measure} goes"
             )
         interval = (
-            f" [{effect.low:+.4f}, {effect.high:+.4f}]"
+            f" [{effect.low:+z.4f}, {effect.high:+z.4f}]"
             if effect.low is not None and effect.high is not None
             else ""
         )
         lines.append(
-            f"{what} from {effect.before:.4f} to {effect.after:.4f} "
-            f"({effect.difference:+.4f}{interval})."
+            f"{what} from {effect.before:z.4f} to {effect.after:z.4f} "
+            f"({effect.difference:+z.4f}{interval})."
         )
     if lines:
         lines.append(

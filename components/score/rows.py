@@ -15,6 +15,12 @@ def mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def groups_of(claim: Claim) -> dict[str, list[str]]:
+    """What figures of a claim are broken down by, as far as it is known: {kind: groups}."""
+    kinds = {"claim type": claim.types, "fact-checking strategy": claim.strategies}
+    return {kind: groups for kind, groups in kinds.items() if groups}
+
+
 def breakdown(
     claims: Sequence[Claim],
     rows: Sequence[dict[str, Any]],
