@@ -155,7 +155,7 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
 def test_a_changed_parameter_is_an_experiment(clone: Path) -> None:
     done = sh("dvc exp run -n other -S answerer.limit=5", clone)
     stages = re.findall(r"Running stage '(\w+)'", done)
-    assert stages == ["predict", "score"]  # the others don't read it
+    assert stages == ["train", "predict", "score"]  # data and index don't read it
     shown = json.loads(sh("dvc params diff --json", clone))["params.yaml"]
     changed = {name: (was["old"], was["new"]) for name, was in shown.items()}
     assert changed == {"answerer.limit": (10, 5)}
