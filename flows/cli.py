@@ -301,10 +301,20 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
             return (
                 f"A choice sets the group '{key}', which this flow does not take: choose another."
             )
-        return f"No setting '{key}'.{nearest(key, _keys(config))} `--help` lists them."
+        return f"No setting '{key}'.{_hint(key, config)} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):
-        return f"No setting '{found.group(1)}'.{nearest(found.group(1), _keys(config))}"
+        return f"No setting '{found.group(1)}'.{_hint(found.group(1), config)}"
     return str(error).splitlines()[0]
+
+
+def _hint(key: str, config: str) -> str:
+    """The settings meant by a wrong key: of the steps of its group, or the nearest."""
+    from components.errors import listed, nearest
+
+    group, _, last = key.rpartition(".")
+    keys = _keys(config)
+    below = [k for k in dict.fromkeys(keys) if group and re.fullmatch(rf"{group}\..+\.{last}", k)]
+    return f" Steps have it: {listed(below, 8)}." if below else nearest(key, keys)
 
 
 def _keys(config: str) -> list[str]:
