@@ -230,8 +230,9 @@ def _scored(path: Path, config: DictConfig) -> Point:
 
 
 def _is_trec(path: Path) -> bool:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        words = next((line.split() for line in file if line.strip()), [])
+    from components.files import beginning
+
+    words = beginning(path).split()
     return len(words) == 6 and words[1] == "Q0"
 
 
@@ -257,6 +258,8 @@ def _by_id(run: str, config: DictConfig) -> Iterator[Point]:
     from components.errors import ClaimflowError
     from flows.reproduce import find
 
+    if Path(run).is_dir():
+        raise ClaimflowError(f"{run} is a folder without run.json: name a run's own, or a file.")
     with tempfile.TemporaryDirectory() as scratch:
         try:
             folder = find(run, config, Path(scratch))

@@ -45,10 +45,9 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     write_predictions(folder, data, refs)
     write_lines(folder / "per_claim.jsonl", scores.per_claim)
     claims = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
-    write_lines(
-        folder / "groups.jsonl",
-        [{"id": c.id, "groups": groups} for c in claims if (groups := groups_of(c))],
-    )
+    known = [{"id": c.id, "groups": groups} for c in claims if (groups := groups_of(c))]
+    if known:
+        write_lines(folder / "groups.jsonl", known)
     write_lines(folder / "trace.jsonl", [{"id": r.id, "trace": r.trace} for r in refs])
     write_whole(folder / "traces.md", traces(data, refs))
     for name, rows in scores.tables.items():

@@ -4,7 +4,7 @@ outputs/ID/
   run.json           this record
   config.yaml        the resolved config
   predictions.jsonl  one prediction a claim
-  per_claim.jsonl    one row a claim: its scores
+  per_claim.jsonl    one row a claim: its scores; groups.jsonl: its types and strategies, if known
   trace.jsonl        one row a claim and step: seconds, tokens, from cache or not
   rankings.jsonl     documents found for each claim, best first; run.trec: the same as a TREC run,
                      qrels.trec: what is relevant

@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_dir
 
 from components.errors import ClaimflowError
 from flows.cli import CONF
-from flows.compare import main, read
+from flows.compare import _is_trec, main, read
 from flows.resolvers import register
 from flows.tracking import connect
 from tests.conftest import DATA, command
@@ -145,6 +145,12 @@ def test_what_the_scorer_noted_is_kept(place: Path, capsys: pytest.CaptureFixtur
     noted = "Claims without prediction, counted as wrong (1): 0."
     assert [noted in run["notes"] for run in found["runs"]] == [True, False]
     assert f"lacking: {noted}" in capsys.readouterr().out
+
+
+def test_a_trec_run_is_told_in_any_encoding(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "a.run").write_bytes("\n1 Q0 a 1 1.0 x\n".encode(encoding))
+        assert _is_trec(tmp_path / "a.run")
 
 
 def test_the_gold_file_among_the_runs_is_told_first(

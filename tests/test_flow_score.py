@@ -436,6 +436,16 @@ def test_evidence_that_is_missing_is_noted(folder: Path) -> None:
         assert "No prediction labels a document: all are without evidence (NEI)." in notes
 
 
+def test_a_run_writes_measures_without_a_value_as_null(tmp_path: Path) -> None:
+    from flows.record import new_record, public
+
+    record = new_record("x", {})
+    record.measures, record.unmeasured = {"qa": Measure(value=0.5)}, {"ev2r_qa": "no judge"}
+    written = public(record, tmp_path)["measures"]
+    assert written["ev2r_qa"] == {"value": None, "reason": "no judge"}
+    assert written["qa"].value == 0.5
+
+
 def test_the_gold_file_as_predictions_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -454,3 +464,9 @@ def test_the_gold_file_as_predictions_is_told(
     settings[0] = f"predictions={folder}/marked.csv"
     (warning,) = score_file(folder, *settings)["warnings"]
     assert warning.startswith("1 of 1 rows of marked.csv have split 'gold'")
+    found = {"label": "SUPPORT", "sentences": [1]}
+    gold = write_lines(folder / "sci", {"id": 1, "claim": "a", "evidence": {"7": [found]}})
+    for docs, times in (({"7": found}, 1), ({"7": found, "8": found}, 0)):
+        said = write_lines(folder / "said", {"id": 1, "evidence": docs})
+        settings = [f"predictions={said}", f"gold={gold}", "scorer=scifact"]
+        assert len(score_file(folder, *settings)["warnings"]) == times

@@ -769,11 +769,14 @@ def test_the_gold_file_is_told(tmp_path: Path) -> None:
     report = checked(tmp_path, gold, claims=claims)
     assert [(f.level, f.rule) for f in report.findings] == [("error", "gold")] * 2
     assert "the gold label and the gold evidence" in report.findings[0].message
-    assert "claim_types (2 times); all records have them" in report.findings[1].message
+    assert "a file of the data set, by its fields: claim_types (2 times)" in str(report.errors[1])
     (alone,) = checked(tmp_path, gold).errors  # also without the gold file
     assert "this is a file of the data set" in alone.message
     assert not checked(tmp_path, [record(n, claim="") for n in range(2)]).findings
     cell = csv_of(f"Who?{INNER}Her.{OUTER}").replace(",pred", ",gold")
+    pooled = {"label": "SUPPORT", "sentences": [0], "provenance": "pooling", "model_ranks": {}}
+    (found,) = checked(tmp_path, [{"id": 0, "evidence": {"7": pooled}}]).errors
+    assert "model_ranks (1 times), provenance (1 times)" in found.message
     whole, row = checked(tmp_path, cell, "pred.csv").findings
     assert (whole.rule, whole.level, row.rule, row.fixable) == ("gold", "error", "schema", True)
 

@@ -297,6 +297,7 @@ WRAPPED = {"team": "us", "predictions": [{"claim_id": n, "pred_label": "Refuted"
         ("1 Q0 d 1 2.0 x\n", "neither JSON, .* a TREC run"),
         ("\x1f\x8b\x08", "is compressed"),
         ("PK\x03\x04", "is a ZIP archive"),
+        ('{"id": 1, "label": "SUPPORTS", "evidence": [[[1, 2, "A", 3]]]}', "as in FEVER's gold"),
     ],
 )  # fmt: skip
 def test_files_that_are_something_else_are_one_error(tmp_path: Path, text: str, said: str) -> None:

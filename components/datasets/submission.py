@@ -145,6 +145,11 @@ def form_of(raw: dict[str, Any]) -> str:
         return "2024"
     if "questions" in raw or "string_evidence" in raw:
         return "first script"
+    if _of(raw.get("evidence"), list):
+        raise ClaimflowError(
+            "its evidence is in lists of lists, as in FEVER's gold file; a prediction has "
+            "predicted_label and predicted_evidence"
+        )
     if _of(raw.get("evidence"), str) or "predicted_label" in raw:
         return "first EvalAI"
     if "label" in raw and "id" in raw:

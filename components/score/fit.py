@@ -144,6 +144,11 @@ def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str)
 
 def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
     """What makes every figure mean something else: that the predictions are the gold file."""
+    if form == "SciFact" and _names_gold(predictions, gold):
+        return [
+            f"All {len(predictions)} predictions name the gold documents with their gold labels "
+            "and no others: this is the gold file, or made from it."
+        ]
     if form != "AVeriTeC" or not is_gold(predictions, gold):
         return []
     return [
@@ -163,6 +168,13 @@ def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
         and predicted_strings(p) == gold_strings(claims[p.id])
         for p in predictions
     )
+
+
+def _names_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
+    """Whether all predictions (SciFact) have the documents and labels of the gold claims."""
+    claims = {c.id: {(doc, s.label) for s in c.gold for doc, _ in s.items} for c in gold}
+    said = [(claims.get(p.id), {(f.doc, f.label) for f in p.findings}) for p in predictions]
+    return any(mine for _, mine in said) and all(known == mine for known, mine in said)
 
 
 def _count(
