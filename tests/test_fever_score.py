@@ -244,7 +244,7 @@ def test_reads_submissions_and_gold_by_content(tmp_path: Path) -> None:
             '{"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["Moss", 3, 1]]}',
             "has 3 items, where a list of 2 is due",
         ),
-        ('{"id": 1, "predicted_label": "REFUTES", "predicted_evid', "malformed"),
+        ('{"id": 1, "predicted_label": "REFUTES", "predicted_evid', "the JSON breaks off"),
     ],
 )
 def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, reason: str) -> None:
