@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,7 @@ class OpenAiEngine(Engine):
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         failure: ClaimflowError | None = None
         in_row, answered = 0, False
+        over = threading.Event()  # set when there is no use in trying again
         pool = ThreadPoolExecutor(self.parallel)
         try:
             limits = httpx.Limits(max_connections=self.parallel)
@@ -102,7 +104,7 @@ class OpenAiEngine(Engine):
                 headers=headers, timeout=timeout, limits=limits, mounts=straight
             ) as client:
                 numbers = {
-                    pool.submit(self._asked, client, request): i
+                    pool.submit(self._asked, client, request, over): i
                     for i, request in enumerate(requests)
                 }
                 waiting = set(numbers)
@@ -122,21 +124,24 @@ class OpenAiEngine(Engine):
                             continue
                         yield numbers[future], reply
                     if failure:  # what has not begun never will
+                        over.set()
                         waiting = {future for future in waiting if not future.cancel()}
         finally:
             pool.shutdown(cancel_futures=True)
         if failure:
             raise failure
 
-    def _asked(self, client: httpx.Client, request: Request) -> Reply:
-        """The reply, after trying again what may pass. Raises _PassingError when it does not."""
+    def _asked(self, client: httpx.Client, request: Request, over: threading.Event) -> Reply:
+        """The reply, after trying again what may pass. Raises _PassingError when it does not, or
+        the batch is over."""
         for attempt in range(self.attempts):
             try:
                 return self._reply(client, request)
             except _PassingError as error:
                 if attempt == self.attempts - 1:
                     raise
-                time.sleep(min(60.0, max(error.after, self.wait * 4**attempt)))
+                if over.wait(min(60.0, max(error.after, self.wait * 4**attempt))):
+                    raise
         raise AssertionError
 
     def _reply(self, client: httpx.Client, request: Request) -> Reply:
