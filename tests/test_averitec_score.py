@@ -328,6 +328,7 @@ def test_justification_is_scored_by_meteor() -> None:
     ]
     scores = legacy(guessed, gold)
     found = values(scores)
+    assert found.keys() == {*AveritecLegacy().names()} - {"ece", "brier"}  # of probabilities
     assert found["justification"] == pytest.approx((0.981481 + 0.9375) / 2, abs=5e-7)
     # Above .3 is the evidence of the first alone.
     assert found["justification_at_0.30"] == pytest.approx(0.981481 / 2, abs=5e-7)
