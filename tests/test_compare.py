@@ -341,6 +341,10 @@ def test_runs_side_by_side_within_groups() -> None:
     assert odd.difference == measured({"apart": []}, apart, 200, 13)["apart"]
     assert (few.group, few.difference.low) == ("Few", None)
     assert groups_in(compare("t", [made("a", 0.9), made("b", 0.5)], "qa"), ("a", "b")) == []
+    for each in runs:  # a measure that is known of all claims together alone, as AP
+        each.measures["ap"] = Measure(value=0.5)
+    found = compare("t", runs, "qa", ["ap"], draws=200)
+    assert {g.measure for g in groups_in(found, ("b", "a"))} == {"qa"}
 
 
 # The report

@@ -42,6 +42,8 @@ def groups_in(found: Comparison, pair: tuple[str, str], seed: int = 13) -> list[
         }:
             continue
         own = shared(found, ("mean", measure))
+        if not {*pair} <= own.keys():  # without values of single claims
+            continue
         first, second = ({str(row["id"]): row[measure] for row in own[name]} for name in pair)
         others = [name for name in found.few(pair) if name in own and name not in pair]
         for (kind, group), ids in members.items():
