@@ -423,7 +423,9 @@ def learn(
     ]
     # Not the Trainer's own epoch, for which what `shared` adds counts.
     share = settings.accumulate / len(batches)
-    return [entry | {"epoch": round(min(entry["step"] * share, 1.0) * epochs, 4)} for entry in curve]
+    return [
+        entry | {"epoch": round(min(entry["step"] * share, 1.0) * epochs, 4)} for entry in curve
+    ]
 
 
 def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
