@@ -118,14 +118,16 @@ class Training:
                 f"trainer.held_out is a share between 0 and 1, not {self.held_out}."
             )
         counts = (self.tokens, self.batch, self.accumulate, self.evaluations, self.patience)
-        if min(counts) < 1:
+        if min(*counts, self.devices) < 1:
             raise ClaimflowError(
-                "trainer.tokens, batch, accumulate, evaluations and patience are 1 or more."
+                "trainer.tokens, batch, accumulate, devices, evaluations and patience are 1 or "
+                "more."
             )
-        if self.devices < 1 or self.accumulate % self.devices:
+        if self.accumulate % self.devices:
             raise ClaimflowError(
-                f"trainer.devices={self.devices} can't share the batches of an update, which "
-                f"trainer.accumulate={self.accumulate} says: give devices that divide them."
+                f"trainer.devices={self.devices} share the batches of an update, and there are "
+                f"trainer.accumulate={self.accumulate}: let that be a multiple, with lower tokens "
+                "or batch for updates as large as before."
             )
 
     def split(self, labels: list[str], seed: int) -> tuple[list[int], list[int]]:
