@@ -136,6 +136,24 @@ def fail() -> None:
     raise ClaimflowError("The loss is no number.")
 
 
+def tuned(folder: Path, model: Any, best: Any) -> None:
+    one = [{"labels": 0}]
+    tune(
+        model,
+        [one] * 4,
+        [one],
+        collate=dict,
+        log_probabilities=len,
+        weights=None,
+        settings=Training(accumulate=2, devices=2),
+        rate=1.0,
+        epochs=1,
+        seed=0,
+        folder=folder,
+        best=best,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "said"),
@@ -147,27 +165,11 @@ def test_a_process_that_ends_ends_the_training_with_one_error(
     from transformers import BertConfig, BertModel
 
     model = BertModel(BertConfig(hidden_size=12, num_hidden_layers=1, vocab_size=8))
-    best: Any = Done(what)
     with pytest.raises(ClaimflowError, match=said):
-        tune(
-            model,
-            [[{"labels": 0}]] * 4,
-            [[{"labels": 0}]],
-            collate=dict,
-            log_probabilities=len,
-            weights=None,
-            settings=Training(accumulate=2, devices=2),
-            rate=1.0,
-            epochs=1,
-            seed=0,
-            folder=tmp_path,
-            best=best,
-        )
+        tuned(tmp_path, model, Done(what))
 
 
-def test_devices_that_cannot_be(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_devices_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClaimflowError, match=r"devices=2 share .*accumulate=3: .* multiple"):
         Training(devices=2, accumulate=3)
     with pytest.raises(ClaimflowError, match=r"accumulate, devices, .* are 1 or more"):
@@ -176,4 +178,4 @@ def test_devices_that_cannot_be(
         on_devices({}, 4000, 1, tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ClaimflowError, match=r"start it alone, with trainer\.devices=N"):
-        Context(Cache(tmp_path), toys(TOWNS)).model(verdict(models, 1))
+        tuned(tmp_path, None, "loss")

@@ -23,7 +23,6 @@ from components.errors import ClaimflowError
 
 # Files in the folder of the checkpoints: what to do, what came of it, the first error.
 JOB, RESULT, FAILED = "job", "result", "failed"
-RESUMED = "Started again, it goes on from its last checkpoint."
 
 
 def on_devices(job: dict[str, Any], devices: int, threads: int, folder: Path) -> Any:
@@ -63,7 +62,8 @@ def on_devices(job: dict[str, Any], devices: int, threads: int, folder: Path) ->
         name = signal.Signals(-min(codes)).name
         raise ClaimflowError(
             f"One of the {devices} processes that train was ended by {name}; if nobody did that, "
-            f"memory may have run out: lower trainer.devices, tokens or batch. {RESUMED}"
+            "memory may have run out: lower trainer.tokens or batch. Started again as it was, it "
+            "goes on from its last checkpoint."
         )
     if max(codes):
         with open(folder / FAILED, "rb") as file:

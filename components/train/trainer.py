@@ -82,9 +82,9 @@ class Training:
     packing: of a language model, a step takes as many examples as `tokens` tokens hold, one behind
     the other without padding; otherwise, and of an encoder, `batch` examples of like length,
     padded to the longest. Both are on a device and times `accumulate` for one update. devices:
-    GPUs, or on a machine without any processes, that share the batches of an update among them,
-    so that `accumulate` is a multiple of it; the updates are those of one device, and only the
-    last bits, and which activations are dropped, depend on it.
+    GPUs (of a machine that has none, processes on its CPU) that share the batches of an update,
+    which `accumulate` must allow: it is a multiple. The updates are those of one device; only the
+    last bits, and what dropout drops, depend on it.
     evaluations: on the held-out part, an epoch; each is a checkpoint. patience: evaluations
     without a better one before training stops. warmup: share of all updates. max_length: tokens of
     an example. mixed: bfloat16 where the GPU has it; logits are float32, and so are the weights
@@ -403,7 +403,7 @@ def learn(
         use_cpu=settings.devices > 1 and not torch.cuda.is_available(),  # else it takes no gloo
     )
     arguments._n_gpu = min(arguments.n_gpu, 1)  # several have a process each
-    arguments.seed += arguments.process_index  # for what is dropped there
+    arguments.seed ^= arguments.process_index  # other activations are dropped
     torch.set_num_threads(settings.threads)
     trainer = _Trainer(
         model,
