@@ -273,7 +273,7 @@ def learn(
 
     class _Trainer(Trainer):
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            return torch.utils.data.SequentialSampler(train_dataset)
+            return torch.utils.data.SequentialSampler(learned)
 
         def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
             # All of it on each device: what the devices find is gathered, and each decides alike.
@@ -349,6 +349,7 @@ def learn(
         )
         return {"accuracy": accuracy, "f1_macro": macro, "mean": (accuracy + macro) / 2}
 
+    learned: Any = shared(batches, settings.accumulate, settings.devices)
     tested: Any = shared(held, 1, 1)
 
     def only(batch: list[tuple[list[Row], float]]) -> dict[str, Any]:
@@ -409,7 +410,7 @@ def learn(
         model,
         arguments,
         data_collator=only,
-        train_dataset=shared(batches, settings.accumulate, settings.devices),
+        train_dataset=learned,
         eval_dataset=tested,
         compute_metrics=measures,
         preprocess_logits_for_metrics=lambda scores, _: scores.argmax(-1),  # much less to keep
