@@ -33,20 +33,23 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return result, time.perf_counter() - start
 
 
-def trainings(jobs: int) -> ProcessPoolExecutor:
-    """Processes that train side by side, spread over the GPUs that there are."""
+def trainings(jobs: int, devices: int = 1) -> ProcessPoolExecutor:
+    """Processes that train side by side, each on some GPUs, spread over those that there are."""
     import torch
 
     context = get_context("spawn")
     worker = context.Value("i", 0)
-    return ProcessPoolExecutor(jobs, context, _take_gpu, (worker, torch.cuda.device_count()))
+    return ProcessPoolExecutor(
+        jobs, context, _take_gpus, (worker, torch.cuda.device_count(), devices)
+    )
 
 
-def _take_gpu(worker: Any, gpus: int) -> None:
+def _take_gpus(worker: Any, gpus: int, devices: int) -> None:
     with worker.get_lock():
         number, worker.value = worker.value, worker.value + 1
     if gpus > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(number % gpus)
+        mine = sorted({(number * devices + n) % gpus for n in range(devices)})
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, mine))
 
 
 def retrieved(retriever: str, claims: list[Claim], passages: list[Passage], ctx: Context) -> Any:

@@ -3,13 +3,14 @@
     python -m benchmarks.verdict_training choose=yes       compare settings, on train alone
     python -m benchmarks.verdict_training out=FILE.json    those of conf/verdict, measured on dev
     python -m benchmarks.verdict_training settings=CHOSEN.json    the best that choose wrote there
+    python -m benchmarks.verdict_training models=lora_llm devices=2 accumulate=2    on two GPUs each
 
 Other arguments: models=lora_llm,encoder,lora_encoder; seeds=13,14,15; jobs=6 (trainings at a time,
-spread over the GPUs); limit=N (training claims, and as many of dev). `choose` trains each setting
-of GRID with one seed and measures on the held-out fifth of train; dev is not looked at. Trained
-models stay in the cache, so a run that was cut short goes on. Needs the packages of components/
-alone (torch, transformers, peft, accelerate, scikit-learn, msgspec, filelock, tqdm, PyYAML), no
-network.
+spread over the GPUs); limit=N (training claims, and as many of dev); devices, accumulate, tokens,
+batch and updates of the trainer. `choose` trains each setting of GRID with one seed and measures on
+the held-out fifth of train; dev is not looked at. Trained models stay in the cache, so a run that
+was cut short goes on. Needs the packages of components/ alone (torch, transformers, peft,
+accelerate, scikit-learn, msgspec, filelock, tqdm, PyYAML), no network.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ def step_of(model: str, changes: dict[str, Any], limit: int | None, held_out: fl
     training = read("trainer", "full")
     if torch.cuda.is_available():
         training |= read("trainer", "gpu")
-    training |= {"limit": limit}
+    training |= {"limit": limit} | changes.get("trainer", {})
     if held_out:
         training["held_out"] = held_out
     lora = settings.pop("lora")
     if lora:
         lora = {k: v for k, v in lora.items() if k != "_target_"} | changes.get("lora", {})
-    settings |= {key: value for key, value in changes.items() if key != "lora"}
+    settings |= {key: value for key, value in changes.items() if key not in ("lora", "trainer")}
     settings |= {"lora": lora and Lora(**lora), "trainer": Training(**training)}
     return TunedVerdict(**settings)
 
@@ -115,6 +116,8 @@ def train(
         "changes": changes,
         "seed": seed,
         "seconds": seconds,
+        "training_seconds": ctx.fit_seconds(step),
+        "losses": [entry["loss"] for entry in curve if "loss" in entry],
         "updates": max(int(entry["step"]) for entry in curve),
         "evaluations": [entry for entry in curve if "eval_loss" in entry],
         "temperature": tuned.temperature,
@@ -215,7 +218,8 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    known = ("out", "choose", "settings", "models", "seeds", "jobs", "limit")
+    trainer = ("devices", "accumulate", "tokens", "batch", "updates")
+    known = ("out", "choose", "settings", "models", "seeds", "jobs", "limit", *trainer)
     for said in sys.argv[1:]:
         if said.partition("=")[0] not in known:
             sys.exit(f"error: '{said}': known are {', '.join(f'{name}=' for name in known)}.")
@@ -230,17 +234,22 @@ def main() -> None:
     models = (argument("models") or "lora_llm,lora_encoder,encoder").split(",")
     seeds = [int(seed) for seed in (argument("seeds") or "13,14,15").split(",")]
     limit = int(argument("limit")) if argument("limit") else None
-    jobs = int(argument("jobs") or (min(9, os.cpu_count() or 1) if cuda else 1))
+    given = {name: int(argument(name)) for name in trainer if argument(name)}
+    devices = given.get("devices", 1)
+    side = min(9, os.cpu_count() or 1) if cuda and devices == 1 else 1
+    jobs = int(argument("jobs") or side)
     choose = argument("choose") == "yes"
     if choose:
         plan = [(model, changes, seeds[0]) for model in models for changes in GRID[model]]
     else:
         best = {model: chosen(model) for model in models}
         plan = [(model, best[model], seed) for model in models for seed in seeds]
+    if given:
+        plan = [(model, changes | {"trainer": given}, seed) for model, changes, seed in plan]
     say(f"{len(plan)} trainings on {device}, {jobs} at a time")
     start = time.perf_counter()
     done: list[dict[str, Any]] = []
-    with trainings(jobs) as pool:
+    with trainings(jobs, devices) as pool:
         futures = [pool.submit(train, *job, limit, choose) for job in plan]
         for future in as_completed(futures):
             run = future.result()
@@ -251,7 +260,8 @@ def main() -> None:
             )
             say(
                 f"{time.perf_counter() - start:6.0f} s  {run['model']} {run['changes'] or ''} "
-                f"seed {run['seed']}: {run['updates']} updates in {run['seconds']:.0f} s; "
+                f"seed {run['seed']}: {run['updates']} updates in {run['seconds']:.0f} s, "
+                f"{run['training_seconds']:.1f} of them in training; "
                 f"held out: {held}; temperature {run['temperature']}"
             )
     done.sort(key=lambda run: (run["model"], str(run["changes"]), run["seed"]))

@@ -287,6 +287,8 @@ class Judge:
     folder: of trained weights; None: the base model as it is. half: weights in bfloat16.
     """
 
+    _lock = threading.Lock()  # a tokeniser keeps state while it works
+
     def __init__(
         self,
         tuned: Tuned,
@@ -332,7 +334,6 @@ class Judge:
 
             self.model = PeftModel.from_pretrained(self.model, adapter)
         placed(self.model)
-        self._lock = threading.Lock()  # the tokeniser keeps state while it works
 
     @classmethod
     def of(cls, folder: Path, base: Path) -> Judge:

@@ -85,16 +85,21 @@ def joined(
     }
 
 
-def attend_within_examples(model: Any) -> None:
-    """Give a model of transformers the attention that reads `joined` batches, and only those."""
+def register() -> None:
+    """Let models of transformers find the attention by its name in this process."""
     from transformers import AttentionInterface
 
+    AttentionInterface.register(NAME, _attention)
+
+
+def attend_within_examples(model: Any) -> None:
+    """Give a model of transformers the attention that reads `joined` batches, and only those."""
     if getattr(model.config.get_text_config(), "sliding_window", None):
         raise ClaimflowError(
             f"{model.config.model_type} attends within a sliding window, which packed examples "
             "don't have here: choose a model with full attention."
         )
-    AttentionInterface.register(NAME, _attention)
+    register()
     model.set_attn_implementation(NAME)
 
 

@@ -88,6 +88,13 @@ def about(folder: Path, task: str, model: Path) -> Trained:
     return found
 
 
+def log_softmax(out: Any, size: int | None = None) -> Any:
+    """The log-probabilities of a head's outputs; size: they are one number for each pair, and so
+    many pairs one after the other are judged together."""
+    logits = out.logits.float()
+    return (logits.view(-1, size) if size else logits).log_softmax(-1)
+
+
 @dataclasses.dataclass(kw_only=True)
 class PairTask(TrainedStep):
     """A step by a cross-encoder, and how that is trained.
@@ -159,7 +166,7 @@ class PairTask(TrainedStep):
         seed: int,
         key: str,
         best: str = "mean",
-        log_probabilities: Callable[[Any], Any] = lambda out: out.logits.float().log_softmax(-1),
+        log_probabilities: Callable[[Any], Any] = log_softmax,
     ) -> Trained:
         """Train the encoder and write it into `folder`; what stands there beside it, without the
         measures. key: where the checkpoints of this training are kept."""
@@ -214,6 +221,8 @@ class CrossEncoder:
     folder: of trained weights; None: the base model, with a new head.
     """
 
+    _lock = threading.Lock()  # a tokeniser keeps state while it works
+
     def __init__(
         self, base: Path, outputs: int, max_length: int, folder: Path | None = None
     ) -> None:
@@ -224,7 +233,6 @@ class CrossEncoder:
         adapter = folder if folder and (folder / "adapter_config.json").exists() else None
         source = base if adapter or not folder else folder
         self.max_length = max_length
-        self._lock = threading.Lock()  # the tokeniser keeps state while it works
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base, local_files_only=True)
         self.model: Any = AutoModelForSequenceClassification.from_pretrained(
             source,

@@ -126,7 +126,7 @@ class Replies(TrainedStep):
                 padded=not settings.packing,
                 least=settings.tokens if settings.packing and settings.compile else 0,
             ),
-            log_probabilities=lambda out: out.logits[0].float().log_softmax(-1),
+            log_probabilities=log_probabilities,
             weights=None,
             settings=settings,
             rate=self.rate,
@@ -296,10 +296,15 @@ class Writer:
         for row in rows:
             with torch.inference_mode():
                 out = self.model(**send_to_device(self.batch([row]), self.model.device))
-                scores = out.logits[0].float().log_softmax(-1)
+                scores = log_probabilities(out)
                 labels = torch.tensor(row["labels"], device=scores.device)
                 found.append(float(-scores.gather(1, labels[:, None]).mean()))
         return found
+
+
+def log_probabilities(out: Any) -> Any:
+    """(tokens, vocabulary), float32, of what the model puts out for a row."""
+    return out.logits[0].float().log_softmax(-1)
 
 
 def mean(values: list[float]) -> Measure:

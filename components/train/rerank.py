@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from components.train.pairs import (
     candidates,
     corpus,
     document_text,
+    log_softmax,
     split,
 )
 from components.train.trainer import Row
@@ -144,7 +146,7 @@ class Reranker(PairTask, Ranker):
             ctx,
             seed=seed,
             key=key,
-            log_probabilities=lambda out: out.logits.float().view(-1, size).log_softmax(-1),
+            log_probabilities=functools.partial(log_softmax, size=size),
         )
         trained.negatives = digests[-2]
         scored = self.scores(encoder, tested, documents)

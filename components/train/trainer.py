@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 from components.errors import ClaimflowError
 from components.files import write_whole
-from components.train.packing import packs
+from components.train.devices import on_devices
+from components.train.packing import packs, register
 
 # input_ids and what else the model takes, and `labels`: a class from 0; of text to be learned the
 # token that comes next, for each of the last tokens in input_ids.
@@ -79,7 +81,10 @@ class Training:
 
     packing: of a language model, a step takes as many examples as `tokens` tokens hold, one behind
     the other without padding; otherwise, and of an encoder, `batch` examples of like length,
-    padded to the longest. Both are on a device and times `accumulate` for one update.
+    padded to the longest. Both are on a device and times `accumulate` for one update. devices:
+    GPUs (of a machine that has none, processes on its CPU) that share the batches of an update,
+    which `accumulate` must allow: it is a multiple. The updates are those of one device; only the
+    last bits, and what dropout drops, depend on it.
     evaluations: on the held-out part, an epoch; each is a checkpoint. patience: evaluations
     without a better one before training stops. warmup: share of all updates. max_length: tokens of
     an example. mixed: bfloat16 where the GPU has it; logits are float32, and so are the weights
@@ -95,6 +100,7 @@ class Training:
     tokens: int = 4096
     batch: int = 16
     accumulate: int = 1
+    devices: int = 1
     warmup: float = 0.1
     schedule: str = "cosine"
     weight_decay: float = 0.01
@@ -112,9 +118,16 @@ class Training:
                 f"trainer.held_out is a share between 0 and 1, not {self.held_out}."
             )
         counts = (self.tokens, self.batch, self.accumulate, self.evaluations, self.patience)
-        if min(counts) < 1:
+        if min(*counts, self.devices) < 1:
             raise ClaimflowError(
-                "trainer.tokens, batch, accumulate, evaluations and patience are 1 or more."
+                "trainer.tokens, batch, accumulate, devices, evaluations and patience are 1 or "
+                "more."
+            )
+        if self.accumulate % self.devices:
+            raise ClaimflowError(
+                f"trainer.devices={self.devices} share the batches of an update, and there are "
+                f"trainer.accumulate={self.accumulate}: let that be a multiple, with lower tokens "
+                "or batch for updates as large as before."
             )
 
     def split(self, labels: list[str], seed: int) -> tuple[list[int], list[int]]:
@@ -188,14 +201,64 @@ def tune(
     """Train `model` in place on `batches`; it ends in its best state on `held`. The loss by step.
 
     log_probabilities: what the model puts out to (examples, classes), float32; the loss is the
-    negative one of the right class, times its weight, in the mean over a batch. weights: None for
-    text, whose classes are tokens: none weighs more, and there is no F1 over them. rate: the peak
-    learning rate. epochs: how many `batches` are. folder: where checkpoints lie; one that was
-    killed goes on from its last whole checkpoint, to the same weights on the CPU. best: what is
-    highest in the best state: accuracy, f1_macro or their mean; or the loss, which is lowest.
-    callbacks: more of the Trainer.
-    Raises ClaimflowError when the loss is no number.
+    negative one of the right class, times its weight, in the mean over a batch; an update goes by
+    the mean over its batches. weights: None for text, whose classes are tokens: none weighs more,
+    and there is no F1 over them. rate: the peak learning rate. epochs: how many `batches` are.
+    folder: where checkpoints lie; one that was killed goes on from its last whole checkpoint, to
+    the same weights on the CPU. best: what is highest in the best state: accuracy, f1_macro or
+    their mean; or the loss, which is lowest. callbacks: more of the Trainer. With several devices
+    model, functions and callbacks must be picklable.
+    Raises ClaimflowError when the loss is no number, when there are fewer devices, or when one of
+    the processes on them ends.
     """
+    given = locals()
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise ClaimflowError(
+            "This command was started several times together (WORLD_SIZE), as by accelerate "
+            "launch or torchrun: start it alone, with trainer.devices=N for N devices."
+        )
+    for checkpoint in folder.glob("checkpoint-*"):
+        if not (checkpoint / WHOLE).exists():  # killed while it was written
+            shutil.rmtree(checkpoint)
+    if settings.devices > 1:
+        return on_devices(given, settings.devices, settings.threads, folder)
+    return learn(**given)
+
+
+def shared(
+    batches: list[list[Row]], accumulate: int, devices: int
+) -> list[tuple[list[Row], float]]:
+    """Batches with their weights in the loss, for devices that take them in turn.
+
+    Only an update that has fewer batches than `accumulate`, the last one, can lack some for all
+    devices to have as many: then others stand in, without a weight.
+    """
+    found = [(batch, 1.0) for batch in batches]
+    if lacking := -len(batches) % devices:
+        start = len(batches) // accumulate * accumulate
+        last = len(batches) - start
+        found[start:] = [(batch, (last + lacking) / last) for batch in batches[start:]]
+        found += [(batches[-1], 0.0)] * lacking
+    return found
+
+
+def learn(
+    model: Any,
+    batches: list[list[Row]],
+    held: list[list[Row]],
+    *,
+    collate: Callable[[list[Row]], dict[str, Any]],
+    log_probabilities: Callable[[Any], Any],
+    weights: list[float] | None,
+    settings: Training,
+    rate: float,
+    epochs: int,
+    seed: int,
+    folder: Path,
+    best: str,
+    callbacks: Sequence[Any],
+) -> list[dict[str, float]]:
+    """What `tune` does in the process of one device."""
     import torch
     from tqdm import tqdm
     from transformers import (
@@ -210,7 +273,11 @@ def tune(
 
     class _Trainer(Trainer):
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            return torch.utils.data.SequentialSampler(batches)
+            return torch.utils.data.SequentialSampler(learned)
+
+        def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+            # All of it on each device: what the devices find is gathered, and each decides alike.
+            return torch.utils.data.DataLoader(tested, collate_fn=only)
 
         def compute_loss(
             self,
@@ -220,12 +287,13 @@ def tune(
             num_items_in_batch: Any = None,
         ) -> Any:
             labels = inputs["labels"]
-            outputs = model(**{name: x for name, x in inputs.items() if name != "labels"})
+            ours = ("labels", "share")
+            outputs = model(**{name: x for name, x in inputs.items() if name not in ours})
             scores = log_probabilities(outputs)
             right = scores.gather(1, labels[:, None])[:, 0]
             if weights:
                 right = right * weight.to(right.device)[labels]
-            loss = -right.mean()
+            loss = -right.mean() * inputs["share"]
             return (loss, {"logits": scores}) if return_outputs else loss
 
     class _Watch(TrainerCallback):
@@ -234,7 +302,12 @@ def tune(
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             done, total = state.global_step, state.max_steps
             self.bar = tqdm(
-                total=total, initial=done, desc="train", delay=2, leave=False, disable=None
+                total=total,
+                initial=done,
+                desc="train",
+                delay=2,
+                leave=False,
+                disable=None if state.is_world_process_zero else True,
             )
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -256,7 +329,9 @@ def tune(
             self.bar.close()
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            (folder / f"checkpoint-{state.global_step}" / WHOLE).touch()
+            args.distributed_state.wait_for_everyone()
+            if state.is_world_process_zero:
+                (folder / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
     def measures(prediction: Any) -> dict[str, float]:
         from sklearn.metrics import accuracy_score, f1_score
@@ -274,17 +349,18 @@ def tune(
         )
         return {"accuracy": accuracy, "f1_macro": macro, "mean": (accuracy + macro) / 2}
 
-    def only(batch: list[list[Row]]) -> dict[str, Any]:
-        [rows] = batch
+    learned: Any = shared(batches, settings.accumulate, settings.devices)
+    tested: Any = shared(held, 1, 1)
+
+    def only(batch: list[tuple[list[Row], float]]) -> dict[str, Any]:
+        [(rows, share)] = batch
         # The first entry says how many examples a batch has.
         labels: list[int] = []
         for row in rows:
             labels += row["labels"] if isinstance(row["labels"], list) else [row["labels"]]
-        return {"labels": torch.tensor(labels)} | collate(rows)
+        return {"labels": torch.tensor(labels), "share": share} | collate(rows)
 
-    for checkpoint in folder.glob("checkpoint-*"):
-        if not (checkpoint / WHOLE).exists():  # killed while it was written
-            shutil.rmtree(checkpoint)
+    register()
     if settings.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     if settings.compile:
@@ -295,7 +371,6 @@ def tune(
     total = -(-len(batches) // settings.accumulate)
     every = -(-total // (epochs * settings.evaluations))
     total = min(settings.updates or total, total)
-    torch.set_num_threads(settings.threads)
     no_masks_by_cudnn()
     arguments = TrainingArguments(
         str(folder),
@@ -303,7 +378,7 @@ def tune(
         max_steps=total,
         per_device_train_batch_size=1,
         per_device_eval_batch_size=1,
-        gradient_accumulation_steps=settings.accumulate,
+        gradient_accumulation_steps=settings.accumulate // settings.devices,
         learning_rate=rate,
         lr_scheduler_type=settings.schedule,
         warmup_steps=settings.warmup,
@@ -326,14 +401,17 @@ def tune(
         report_to="none",
         disable_tqdm=True,  # ours instead: theirs prints every step's loss
         seed=seed,
+        use_cpu=settings.devices > 1 and not torch.cuda.is_available(),  # else it takes no gloo
     )
-    arguments._n_gpu = min(arguments.n_gpu, 1)  # several: one process each, by accelerate launch
+    arguments._n_gpu = min(arguments.n_gpu, 1)  # several have a process each
+    arguments.seed ^= arguments.process_index  # other activations are dropped
+    torch.set_num_threads(settings.threads)
     trainer = _Trainer(
         model,
         arguments,
         data_collator=only,
-        train_dataset=batches,
-        eval_dataset=held,
+        train_dataset=learned,
+        eval_dataset=tested,
         compute_metrics=measures,
         preprocess_logits_for_metrics=lambda scores, _: scores.argmax(-1),  # much less to keep
         callbacks=[EarlyStoppingCallback(settings.patience), _Watch(), *callbacks],
@@ -346,7 +424,11 @@ def tune(
         for entry in trainer.state.log_history
         if {"loss", "eval_loss"} & entry.keys()
     ]
-    return [entry | {"epoch": round(entry["epoch"] * epochs, 4)} for entry in curve]
+    # Not the Trainer's own epoch, for which what `shared` adds counts.
+    share = settings.accumulate / len(batches)
+    return [
+        entry | {"epoch": round(min(entry["step"] * share, 1.0) * epochs, 4)} for entry in curve
+    ]
 
 
 def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
@@ -408,11 +490,7 @@ def float32_head(head: Any) -> None:
     labels tie in bfloat16."""
     import torch
 
-    class Float32Linear(torch.nn.Linear):
-        def forward(self, input: torch.Tensor) -> torch.Tensor:
-            with torch.autocast(input.device.type, enabled=False):
-                weight, bias = self.weight.float(), None if self.bias is None else self.bias.float()
-                return torch.nn.functional.linear(input.float(), weight, bias)
+    from components.train.head import Float32Linear
 
     linear = [module for module in head.modules() if isinstance(module, torch.nn.Linear)]
     linear[-1].__class__ = Float32Linear
