@@ -174,6 +174,7 @@ WITHOUT_TRAINING = {
     "answerer": "answerer=passage",
     "verdict": "verdict=llm",
 }
+SLOW = " (verdict=llm asks the language model about each claim, which is slow without a GPU)"
 
 
 def without_training(name: str, step: Step) -> str | None:
@@ -209,6 +210,7 @@ def training(
             f"{' and '.join(names)} {'learns' if one else 'learn'} from training claims. {reason} "
             "Name a split that has some with dataset.train_split=…, or choose what needs none: "
             f"{' '.join(dict.fromkeys(filter(None, others)))}"
+            + (SLOW if WITHOUT_TRAINING["verdict"] in others else "")
         )
     return kept, dropped
 

@@ -145,7 +145,7 @@ def test_training_claims_are_needed_only_where_a_step_asks(
         experiment(*own[1:])
     said = str(caught.value)
     assert said.startswith("questioner and verdict learn from training claims. No train.json or")
-    assert said.endswith("choose what needs none: questioner=rules verdict=llm")
+    assert "choose what needs none: questioner=rules verdict=llm (verdict=llm asks" in said
 
 
 def test_what_an_error_names_in_the_place_of_training_needs_none() -> None:
