@@ -9,6 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -160,8 +161,10 @@ class VllmEngine(Engine):
                 "max_lora_rank": self.lora_rank,
                 "max_loras": self.lora_slots,
             }
+        worker = ThreadPoolExecutor(1, "vllm")
         try:
-            llm = LLM(
+            llm = worker.submit(
+                LLM,
                 str(self.model),
                 dtype=self.dtype,
                 max_model_len=self.context,
@@ -170,26 +173,32 @@ class VllmEngine(Engine):
                 # Small models otherwise write line breaks until max_tokens are used up.
                 structured_outputs_config={"backend": "guidance", "disable_any_whitespace": True},
                 **lora,
-            )
+            ).result()
         except (ValueError, RuntimeError, OSError) as error:
             raise ClaimflowError(
                 f"vLLM can't load {self.model}: {' '.join(str(error).split())[:300]} (llm.context, "
                 "llm.gpu_memory and llm.cpu_cache set what it takes.)"
             ) from error
-        return _Loaded(llm.llm_engine)
+        return _Loaded(llm.llm_engine, worker)
 
 
 class _Loaded:
-    """A model in memory. Threads share it: whoever has the lock steps it for all of them."""
+    """A model in memory. Threads share it: whoever has the lock steps it for all of them.
 
-    def __init__(self, engine: Any) -> None:
+    worker: the one thread that loaded it, and works in it: OpenMP's count of threads and their
+    places on a CPU belong to that thread, and kernels of vLLM stop in one with another count.
+    """
+
+    def __init__(self, engine: Any, worker: ThreadPoolExecutor) -> None:
         self.engine = engine
+        self.worker = worker
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._finished: dict[str, RequestOutput] = {}
         self._adapters: dict[str, LoRARequest] = {}
         # When the last user lets go: weights and keys otherwise stay on the device.
         weakref.finalize(self, engine.engine_core.shutdown).atexit = False
+        weakref.finalize(self, worker.shutdown, wait=False)
 
     def lora(self, folder: Path) -> LoRARequest:
         """The adapter in `folder`, under the name of its content."""
@@ -212,7 +221,7 @@ class _Loaded:
                 with self._lock:
                     refused = self._add(itertools.islice(numbered, most - len(waiting)), waiting)
                     if waiting and not self._finished.keys() & waiting.keys():
-                        outputs = self.engine.step()
+                        outputs = self.worker.submit(self.engine.step).result()
                         self._finished |= {o.request_id: o for o in outputs if o.finished}
                     names = [name for name in waiting if name in self._finished]
                     done = [(waiting.pop(name), self._finished.pop(name)) for name in names]
