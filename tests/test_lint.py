@@ -553,6 +553,15 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
     assert report.left_out == 0  # claim 9 may be claim 2
 
 
+def test_what_no_text_can_be_made_of_stays_an_error(tmp_path: Path) -> None:
+    evidence = [{"question": {"a": 1}, "answer": ["x"], "url": ""}, {"question": 5, "answer": "y"}]
+    left = checked(tmp_path, [record(evidence=evidence)], repaired=tmp_path / "mended").errors
+    assert {f.message for f in left if f.rule == "schema"} == {
+        "question is an object, no text",
+        "answer is a list, no text",
+    }
+
+
 def test_a_warning_hides_no_wrong_type(tmp_path: Path) -> None:
     evidence = [{"question": "Who?", "answer": "x" * 4000, "url": 3}]
     assert rules(checked(tmp_path, [record(evidence=evidence)])) == {

@@ -293,6 +293,9 @@ WRAPPED = {"team": "us", "predictions": [{"claim_id": n, "pred_label": "Refuted"
         (json.dumps({"claim_id": 0}, indent=1) * 2, "objects over several lines each"),
         (json.dumps(WRAPPED, indent=1)[:-20], "one JSON object .* ends in: .*, line 1"),
         ("hello\nworld\n", "neither JSON, .* nor a CSV .* it begins with 'hello'"),
+        ("id;claim;evi;label;split\n", "parted by ';': save it with commas"),
+        ("id\tclaim\tevi\tlabel\n", r"parted by '\\t': save"),
+        ("ID,Claim,Evi,Label,Split\n", "header has other letters"),
         ("<!doctype html>", "neither JSON, .* it is a web page"),
         ("1 Q0 d 1 2.0 x\n", "neither JSON, .* a TREC run"),
         ("\x1f\x8b\x08", "is compressed"),
@@ -309,6 +312,17 @@ def test_files_that_are_something_else_are_one_error(tmp_path: Path, text: str, 
     assert len(lint(path).errors) == 1
     if text.startswith("{"):
         assert (read_submission(path, "skip", bad), len(bad)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cells"), [("1,a,b,c,d\n", 5), ('1,"a,Refuted\n', 2)], ids=["commas", "quote"]
+)
+def test_a_row_with_other_cells_than_the_header(tmp_path: Path, rows: str, cells: int) -> None:
+    path = tmp_path / "pred.csv"
+    path.write_text(f"id,evi,label\n{rows}")
+    said = rf"line \d: the row of claim '1' has {cells} cells, and the header 3"
+    with pytest.raises(ClaimflowError, match=said):
+        read_submission(path)
 
 
 def test_a_broken_line_is_no_object_over_several(tmp_path: Path) -> None:

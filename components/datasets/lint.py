@@ -455,7 +455,11 @@ class _Linter:
             return ""
         if not isinstance(value, str):
             kind = "missing" if value is None else f"{_kind(value)}, no text"
-            self.find("schema", f"{what} is {kind}", "Write a text, an empty one for none", True)
+            # What a list or an object was meant to say, nobody knows.
+            plain = not isinstance(value, (list, dict))
+            self.find("schema", f"{what} is {kind}", "Write a text, an empty one for none", plain)
+            if not plain:
+                return json.dumps(value, ensure_ascii=False)
             return "" if value is None else str(value)
         if "\0" in value:
             remedy = "Take them out"

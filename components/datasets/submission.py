@@ -308,8 +308,13 @@ def _read_csv(
     for line, row in csv_rows(path):
         splits.append(row.get("split") or "")
         try:
-            if None in row or None in row.values():
-                raise ClaimflowError(f"{len(HEADER)} cells are due in each row")
+            more: Any = row.pop(None, ())  # type: ignore[call-overload]
+            cells = sum(value is not None for value in row.values()) + len(more)
+            if cells != len(row):
+                raise ClaimflowError(
+                    f"the row of claim {row['id']!r} has {cells} cells, and the header {len(row)}: "
+                    "a cell with commas or quotes stands in quotes, its own quotes doubled"
+                )
             evidence = split_cell(row["evi"])
             number = whole_number(row["id"])  # as pandas reads the column
             name = row["id"] if number is None else number
@@ -423,12 +428,15 @@ def is_json(path: Path) -> bool:
         raise ClaimflowError(f"{path} is empty.")
     if start[0] in "[{":
         return True
-    cells = {cell.strip(' "') for cell in start.split(",")}
-    if not cells & {"id", "evi", "label"}:
+    if not _named(start.split(",")):
         words = start.split()
         what = "it begins with " + repr(start[:40] + "…" * (len(start) > 40))
         if start[0] == "<":
             what = "it is a web page, or XML"
+        elif other := next((c for c in ";\t|" if _named(start.split(c))), None):
+            what = f"its cells are parted by {other!r}: save it with commas"
+        elif _named(start.lower().split(",")):
+            what = "its header has other letters: write it as it stands here"
         elif len(words) == 6 and words[1] == "Q0":
             what = "it is a TREC run, which scorer=retrieval takes as rankings=FILE"
         raise ClaimflowError(
@@ -436,6 +444,11 @@ def is_json(path: Path) -> bool:
             f"header {','.join(HEADER)}; {what}."
         )
     return False
+
+
+def _named(cells: list[str]) -> bool:
+    """Whether a header names a column of a submission."""
+    return not {"id", "evi", "label"}.isdisjoint(cell.strip(' "') for cell in cells)
 
 
 def _prediction(

@@ -358,6 +358,8 @@ def _claims(
     for what, names in {
         "Predictions counted as wrong, with a label that AVeriTeC does not have": (
             f"{p.id} '{p.label}'{nearest_label(p.label, AVERITEC_LABELS)}"
+            if p.label
+            else f"{p.id} (none)"
             for p in used
             if p.label not in AVERITEC_LABELS
         ),
