@@ -6,6 +6,7 @@ import errno
 import functools
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -115,12 +116,14 @@ def plain(
     words = [word for word in words if word != "-v"]
     from components.errors import ClaimflowError
 
+    signal.signal(signal.SIGTERM, _end)  # of a batch system whose time is up: as Ctrl-C
     try:
         main(words)
     except ClaimflowError as error:
         _leave(str(error), verbose)
-    except KeyboardInterrupt:
-        _leave("Interrupted. Finished work is in the cache: start again to go on.", verbose, 130)
+    except KeyboardInterrupt as error:
+        said = "Interrupted. Finished work is in the cache: start again to go on."
+        _leave(said, verbose, 128 + (error.args[0] if error.args else signal.SIGINT))
     except Exception as error:
         message = config_mistake(error, config)  # some of Hydra's are OSErrors
         if message is None and isinstance(error, OSError):
@@ -128,6 +131,10 @@ def plain(
         if message is None:
             raise
         _leave(message, verbose)
+
+
+def _end(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def _doc(main: Callable[..., object]) -> str:
