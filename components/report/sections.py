@@ -154,7 +154,8 @@ def finding(found: Comparison) -> list[str]:
         even_with = [found.label(p.second) for p in tested if not p.significant]
         ahead_of = len(tested) - len(even_with)
         lines.append(
-            f"{best} is significantly better than {ahead_of} of the other {len(tested)} runs"
+            f"{best} is significantly better than {ahead_of if even_with else 'all'} of the other "
+            f"{len(tested)} runs"
             + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
             if ahead_of
             else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
