@@ -84,14 +84,15 @@ class Sweep:
 
     def _begin(self, config: DictConfig) -> None:
         from flows.runners import prefect_api
-        from flows.tracking import open_parent
+        from flows.tracking import end_killed, open_parent
 
         self.api.enter_context(prefect_api())
         parent = config.copy()
         parent.name = _sweep_name(config, list(self.axes))
         self.config, self.log = parent, Log(parent, self.axes, None)
         self.shared: Any = OmegaConf.to_container(parent, resolve=True)
-        open_parent(self.log.folder, parent)
+        if open_parent(self.log.folder, parent):
+            end_killed(parent)
 
     def _share(self, config: DictConfig, point: RunRecord) -> None:
         """The parent keeps what all points agree on, so that it claims nothing of one point."""

@@ -7,6 +7,7 @@ What belongs to the tracker stands in one file of the folder, `.mlflow.json`.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import json
@@ -132,6 +133,21 @@ def end(folder: Path, config: DictConfig) -> None:
             connect(config)[0].set_terminated(state.run_id, "KILLED")
 
     _safely(terminate, folder, config)
+
+
+def end_killed(config: DictConfig) -> None:
+    """The same of runs below `outputs` that were begun and whose process was killed since."""
+    import filelock
+
+    from flows.log import alive
+
+    for folder in waiting(Path(config.outputs)):
+        state = tracked(folder)
+        if state is None or state.uri != str(config.tracking.uri):
+            continue
+        with contextlib.suppress(filelock.Timeout), alive(folder):
+            end(folder, config)
+            say(f"  {folder} was killed: `python -m flows.track` logs what it left.")
 
 
 def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:

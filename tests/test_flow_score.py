@@ -209,7 +209,7 @@ def test_unknown_labels_and_repeated_ids_are_the_scorers(folder: Path) -> None:
     assert run["notes"][:2] == [
         "Predictions passed over, repeating an id (1): 0.",
         "Predictions counted as wrong, with a label that AVeriTeC does not have (2): "
-        "1 'Refutd' Did you mean 'Refuted'?, 2 ''.",
+        "1 'Refutd' Did you mean 'Refuted'?, 2 (none).",
     ]
 
 

@@ -22,6 +22,7 @@ from flows.track import main as track_main
 from flows.tracking import (
     TAG_LIMIT,
     connect,
+    end_killed,
     key_of,
     log_folder,
     open_parent,
@@ -260,6 +261,10 @@ def test_killed_runs_are_closed_and_live_ones_left_alone(
         client = connect(config)[0]
         assert client.get_run(parent.run_id).info.status == "RUNNING"
         settings = config_of(place, f"outputs={config.outputs}", name="track")
+        end_killed(settings)  # as the next sweep does
+        assert client.get_run(parent.run_id).info.status == "KILLED"
+        [works] = [found for folder in live if (found := tracked(folder))]
+        assert client.get_run(works.run_id).info.status == "RUNNING"
         track_main(settings)
         out = capsys.readouterr().out
         assert all(f"{folder}  killed, logged as" in out for folder in dead)
