@@ -95,7 +95,7 @@ def check_type(owner: str, name: str, value: Any, hint: Any) -> None:
         msgspec.convert(value, hint)
     except msgspec.ValidationError:
         wanted = " or ".join(KINDS[kind] for kind in kinds)
-        raise ClaimflowError(f"{name}={value} of {owner} is none: give {wanted}.") from None
+        raise ClaimflowError(f"{name}={value} of {owner} is wrong: give {wanted}.") from None
 
 
 def check_settings(config: DictConfig) -> None:

@@ -75,7 +75,7 @@ def main(config: DictConfig) -> None:
     for line in reasons(old, new) or ["nothing that was logged differs"]:
         print(f"  {line}")
     raise ClaimflowError(
-        f"Run {old.id} was not reproduced: {len(found)} differences. The lines above say what "
+        f"Run {old.id} was not reproduced, differences: {len(found)}. The lines above say what "
         "differs, and what of code, data or versions does."
     )
 

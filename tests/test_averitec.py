@@ -381,6 +381,12 @@ def test_store_without_text_names_the_claim(tmp_path: Path) -> None:
     assert "no text in any of its 2 documents" in message
 
 
+def test_a_line_that_is_no_page_is_named(tmp_path: Path) -> None:
+    dataset = data(tmp_path, [official("Zero.")], {"0": [page("u", "Zero."), {"oops": 1}]})
+    said = error_of(dataset, dataset.claims()[0])
+    assert "0.json, line 2: no page of a store: it has neither url nor url2text" in said
+
+
 def test_pitfall_4_one_bad_store_costs_itself_alone(tmp_path: Path) -> None:
     texts = ["Zero.", "One.", "Two.", "Three."]
     claims = [official(text) for text in texts]

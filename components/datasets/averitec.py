@@ -189,6 +189,8 @@ class Averitec(Dataset):
         return documents
 
     def _document(self, page: _Page, claim: Claim, store: Path, line: int) -> Document:
+        if page.url is None and page.url2text is None and page.file is None:
+            raise ClaimflowError("no page of a store: it has neither url nor url2text")
         text = page.url2text or []
         document = Document(
             id=page.url or "",

@@ -130,8 +130,8 @@ class Dataset:
             yield number, record
         if empty:
             bad = len(self.bad) - known
-            reason = f"has {bad} bad lines and no other" if bad else "is empty"
-            again = f" Get it again.{self._source()}" if self.path is None else ""
+            reason = f"has nothing that can be read, bad lines: {bad}" if bad else "is empty"
+            again = f" Get it again.{self._source()}" if self.path is None else " Write it anew."
             raise ClaimflowError(f"{path} {reason}.{again}")
 
     def bad_line(self, path: Path, line: int, error: Exception) -> None:
