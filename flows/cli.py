@@ -34,6 +34,7 @@ for _name, _value in {
     # Automations, which no flow has; beside sqlite this service makes runs wait for up to 15 s.
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",  # several devices: it warns that all parameters are trained
     "TRANSFORMERS_VERBOSITY": "error",
 }.items():
     os.environ.setdefault(_name, _value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +23,7 @@ from components.errors import ClaimflowError
 from components.files import ROOT, home
 from components.reason.tuned import TunedVerdict
 from components.step import Context
-from components.train.devices import on_devices
+from components.train.devices import AFTER, on_devices
 from components.train.trainer import Lora, Training, shared, tune
 from tests.test_tuned import TINY, TOWNS, llm, models, toys
 
@@ -82,14 +84,15 @@ def test_two_devices_killed_and_resumed_give_the_weights_of_one(
         assert process.poll() is None, "it was over before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    workers = psutil.Process(process.pid).children()
+    children = psutil.Process(process.pid).children()
+    workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     assert len(workers) == 2
     process.kill()
     process.wait()
     _, alive = psutil.wait_procs(workers, timeout=30)
     assert not alive
     [left] = (tmp_path / "2" / "aside").glob("*.unfinished")
-    assert not (left / "result").exists(), "it was killed too late"
+    assert not (left / AFTER).exists(), "it was killed too late"
     for state in left.glob("checkpoint-*/trainer_state.json"):  # a mark: it went on from here
         known = json.loads(state.read_text())
         known["log_history"][0]["loss"] = 123.0
@@ -112,20 +115,15 @@ def test_two_devices_killed_and_resumed_give_the_weights_of_one(
         assert mine == pytest.approx(its, abs=1e-5)
 
 
-class Done:
-    """A setting that does something where it is unpickled: in the second process."""
-
-    def __init__(self, what: Callable[[], None]) -> None:
-        self.what = what
-
-    def __reduce__(self) -> Any:
-        return in_second, (self.what,)
-
-
-def in_second(what: Callable[[], None]) -> str:
+def in_second(what: Callable[[], None], rows: list[Any]) -> dict[str, Any]:
+    """The input of a batch; in the second process something else happens."""
     if os.environ["RANK"] == "1":
         what()
-    return "loss"
+    return {"input_ids": torch.ones(len(rows), 3, dtype=torch.long)}
+
+
+def scores(out: Any) -> Any:
+    return out.logits.float().log_softmax(-1)
 
 
 def die() -> None:
@@ -136,21 +134,20 @@ def fail() -> None:
     raise ClaimflowError("The loss is no number.")
 
 
-def tuned(folder: Path, model: Any, best: Any) -> None:
-    one = [{"labels": 0}]
+def tuned(folder: Path, model: Any, what: Callable[[], None]) -> None:
+    one = [{"input_ids": [1], "labels": 0}]
     tune(
         model,
         [one] * 4,
         [one],
-        collate=dict,
-        log_probabilities=len,
-        weights=None,
+        collate=functools.partial(in_second, what),
+        log_probabilities=scores,
+        weights=[1.0, 1.0],
         settings=Training(accumulate=2, devices=2),
-        rate=1.0,
+        rate=1e-3,
         epochs=1,
         seed=0,
         folder=folder,
-        best=best,
     )
 
 
@@ -162,11 +159,14 @@ def tuned(folder: Path, model: Any, best: Any) -> None:
 def test_a_process_that_ends_ends_the_training_with_one_error(
     what: Callable[[], None], said: str, tmp_path: Path
 ) -> None:
-    from transformers import BertConfig, BertModel
+    from transformers import BertConfig, BertForSequenceClassification
 
-    model = BertModel(BertConfig(hidden_size=12, num_hidden_layers=1, vocab_size=8))
+    model = BertForSequenceClassification(
+        BertConfig(hidden_size=12, num_hidden_layers=1, vocab_size=8)
+    )
     with pytest.raises(ClaimflowError, match=said):
-        tuned(tmp_path, model, Done(what))
+        tuned(tmp_path, model, what)
+    assert all(weight.numel() for weight in model.parameters())
 
 
 def test_devices_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_devices_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ClaimflowError, match=r"accumulate, devices, .* are 1 or more"):
         Training(devices=0)
     with pytest.raises(ClaimflowError, match="devices=4000 is more than this machine has"):
-        on_devices({}, 4000, 1, tmp_path)
+        on_devices(tune, {}, 4000, tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ClaimflowError, match=r"start it alone, with trainer\.devices=N"):
-        tuned(tmp_path, None, "loss")
+        tuned(tmp_path, None, fail)

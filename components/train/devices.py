@@ -1,39 +1,41 @@
-"""Training on several devices: one process each, by the Trainer's way through accelerate.
+"""Training on several devices: a process for each by torch.multiprocessing, joined by accelerate.
 
 What stands around the training (cache, locks, tracking) is in the process that starts them. They
-end when it does, however it ends: their input is a pipe from it.
+end when it does, however it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
-import pickle
 import signal
-import subprocess
-import sys
 import threading
-import time
-import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
 
-# Files in the folder of the checkpoints: what to do, what came of it, the first error.
-JOB, RESULT, FAILED = "job", "result", "failed"
+# Files in the folder of the checkpoints: the weights to begin with, those in the end with what was
+# returned, and the first mistake that a user can mend.
+BEFORE, AFTER, FAILED = "before.pt", "after.pt", "failed.txt"
 
 
-def on_devices(job: dict[str, Any], devices: int, threads: int, folder: Path) -> Any:
-    """What `learn(**job)` gives, run by a process on each device; the weights of job["model"]
+def on_devices(train: Callable[..., Any], job: dict[str, Any], devices: int, folder: Path) -> Any:
+    """What `train(**job)` gives, run by a process on each device; the weights of job["model"]
     become what the first of them has in the end.
 
-    threads: of each process. folder: for files on the way.
-    Raises what was raised in one of them; ClaimflowError when one was killed, or if the machine
-    has fewer devices.
+    folder: for files on the way.
+    Raises a ClaimflowError of one of them; one of its own when a process was killed, or if the
+    machine has fewer devices; ProcessRaisedException for any other error.
     """
     import torch
+    from torch.multiprocessing import (
+        ProcessExitedException,
+        ProcessRaisedException,
+        start_processes,
+    )
 
     gpus = torch.cuda.device_count()
     if devices > (there := gpus or os.cpu_count() or 1):
@@ -46,64 +48,43 @@ def on_devices(job: dict[str, Any], devices: int, threads: int, folder: Path) ->
     model.to("cpu")
     if gpus:
         torch.cuda.empty_cache()
-    for name in (RESULT, FAILED):
+    for name in (AFTER, FAILED):
         (folder / name).unlink(missing_ok=True)
-    torch.save(job, folder / JOB)
+    torch.save({name: tensor.detach() for name, tensor in tensors(model)}, folder / BEFORE)
     store = torch.distributed.TCPStore(  # type: ignore[attr-defined]
         "127.0.0.1", 0, is_master=True, wait_for_workers=False
     )
-    with workers(devices, threads, folder, store.port) as processes:
-        while any(process.poll() is None for process in processes):
-            if any(process.returncode for process in processes):
-                break
-            time.sleep(0.05)
-        codes = [process.returncode or 0 for process in processes]
-    if min(codes) < 0:
-        name = signal.Signals(-min(codes)).name
-        raise ClaimflowError(
-            f"One of the {devices} processes that train was ended by {name}; if nobody did that, "
-            "memory may have run out: lower trainer.tokens or batch. Started again as it was, it "
-            "goes on from its last checkpoint."
-        )
-    if max(codes):
-        with open(folder / FAILED, "rb") as file:
-            raise pickle.load(file)
-    weights, made = torch.load(folder / RESULT, weights_only=True)
+    with without_weights(model):
+        work = (train, job, devices, store.port, folder)
+        started: Any = start_processes(run, work, devices, join=False, start_method="spawn")
+    try:
+        while not started.join():
+            pass
+    except (ProcessExitedException, ProcessRaisedException) as error:
+        if (folder / FAILED).exists():
+            raise ClaimflowError((folder / FAILED).read_text("utf-8")) from None
+        killed = -signal.SIGKILL in [process.exitcode for process in started.processes]
+        if name := "SIGKILL" if killed else getattr(error, "signal_name", None):
+            raise ClaimflowError(
+                f"One of the {devices} processes that train was ended by {name}; if nobody did "
+                "that, memory may have run out: lower trainer.tokens or batch. Started again as it "
+                "was, it goes on from its last checkpoint."
+            ) from error
+        raise
+    finally:
+        for process in started.processes:
+            process.kill()
+            process.join()
+    weights, made = torch.load(folder / AFTER, weights_only=True)
     for name, weight in trained(model):
         weight.data.copy_(weights[name])
     model.to(device)
     return made
 
 
-@contextlib.contextmanager
-def workers(
-    devices: int, threads: int, folder: Path, port: int
-) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that run `main`; none is left behind."""
-    known = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "OMP_NUM_THREADS": str(threads),
-        "TORCH_CPP_LOG_LEVEL": "ERROR",  # it warns that all parameters are trained
-        "WORLD_SIZE": str(devices),
-        "LOCAL_WORLD_SIZE": str(devices),
-    }
-    processes = []
-    try:
-        for rank in range(devices):
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", __name__, str(folder), str(port)],
-                    env=known | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                    stdin=subprocess.PIPE,
-                    stdout=2,  # what libraries print there is no result of the command
-                    start_new_session=True,  # Ctrl-C is for the command, which ends them
-                )
-            )
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+def tensors(model: Any) -> list[tuple[str, Any]]:
+    """Parameters and buffers, by name."""
+    return [*model.named_parameters(), *model.named_buffers()]
 
 
 def trained(model: Any) -> list[tuple[str, Any]]:
@@ -111,33 +92,49 @@ def trained(model: Any) -> list[tuple[str, Any]]:
     return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
 
 
-def main() -> None:
-    """Run the job in the folder that the first argument names, as process RANK of WORLD_SIZE."""
-    threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-    folder, rank, size = Path(sys.argv[1]), *(int(os.environ[x]) for x in ("RANK", "WORLD_SIZE"))
+@contextlib.contextmanager
+def without_weights(model: Any) -> Iterator[None]:
+    """Meanwhile its tensors hold nothing: they go by a file, for which no shared memory and no
+    open file for each is needed."""
+    kept = [(tensor, tensor.data) for _, tensor in tensors(model)]
     try:
-        import torch
-
-        from components.train.trainer import learn, quiet
-
-        quiet()
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        store = torch.distributed.TCPStore(  # type: ignore[attr-defined]
-            "127.0.0.1", int(sys.argv[2])
-        )
-        torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
-        job = torch.load(folder / JOB, weights_only=False)  # written by the command itself
-        made = learn(**job)
-        if rank == 0:
-            weights = {name: weight.detach().cpu() for name, weight in trained(job["model"])}
-            torch.save((weights, made), folder / RESULT)
-        torch.distributed.destroy_process_group()
-    except Exception as error:
-        mendable = isinstance(error, ClaimflowError)
-        with contextlib.suppress(FileExistsError), open(folder / FAILED, "xb") as file:
-            pickle.dump(error if mendable else RuntimeError(traceback.format_exc()), file)
-        sys.exit(1)
+        for tensor, values in kept:
+            tensor.data = values.new_empty(0)
+        yield
+    finally:
+        for tensor, values in kept:
+            tensor.data = values
 
 
-if __name__ == "__main__":
-    main()
+def run(
+    rank: int, train: Callable[..., Any], job: dict[str, Any], size: int, port: int, folder: Path
+) -> None:
+    """Do the job as process `rank` of `size`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the command, which ends this
+    parent = multiprocessing.parent_process()
+    assert parent
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    os.dup2(2, 1)  # what libraries print is no result of the command
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    import torch
+
+    from components.train.trainer import quiet
+
+    quiet()
+    before = torch.load(folder / BEFORE, weights_only=True)
+    for name, tensor in tensors(job["model"]):
+        tensor.data = before[name]
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    store = torch.distributed.TCPStore("127.0.0.1", port)  # type: ignore[attr-defined]
+    torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
+    try:
+        made = train(**job)
+    except ClaimflowError as error:
+        with contextlib.suppress(FileExistsError), open(folder / FAILED, "x") as file:
+            file.write(str(error))
+        raise
+    if rank == 0:
+        weights = {name: weight.detach().cpu() for name, weight in trained(job["model"])}
+        torch.save((weights, made), folder / AFTER)
+    torch.distributed.destroy_process_group()

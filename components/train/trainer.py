@@ -182,6 +182,23 @@ class Training:
         return self.mixed and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
 
 
+def shared(
+    batches: list[list[Row]], accumulate: int, devices: int
+) -> list[tuple[list[Row], float]]:
+    """Batches with their weights in the loss, for devices that take them in turn.
+
+    Only an update that has fewer batches than `accumulate`, the last one, can lack some for all
+    devices to have as many: then others stand in, without a weight.
+    """
+    found = [(batch, 1.0) for batch in batches]
+    if lacking := -len(batches) % devices:
+        start = len(batches) // accumulate * accumulate
+        last = len(batches) - start
+        found[start:] = [(batch, (last + lacking) / last) for batch in batches[start:]]
+        found += [(batches[-1], 0.0)] * lacking
+    return found
+
+
 def tune(
     model: Any,
     batches: list[list[Row]],
@@ -212,53 +229,6 @@ def tune(
     the processes on them ends.
     """
     given = locals()
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise ClaimflowError(
-            "This command was started several times together (WORLD_SIZE), as by accelerate "
-            "launch or torchrun: start it alone, with trainer.devices=N for N devices."
-        )
-    for checkpoint in folder.glob("checkpoint-*"):
-        if not (checkpoint / WHOLE).exists():  # killed while it was written
-            shutil.rmtree(checkpoint)
-    if settings.devices > 1:
-        return on_devices(given, settings.devices, settings.threads, folder)
-    return learn(**given)
-
-
-def shared(
-    batches: list[list[Row]], accumulate: int, devices: int
-) -> list[tuple[list[Row], float]]:
-    """Batches with their weights in the loss, for devices that take them in turn.
-
-    Only an update that has fewer batches than `accumulate`, the last one, can lack some for all
-    devices to have as many: then others stand in, without a weight.
-    """
-    found = [(batch, 1.0) for batch in batches]
-    if lacking := -len(batches) % devices:
-        start = len(batches) // accumulate * accumulate
-        last = len(batches) - start
-        found[start:] = [(batch, (last + lacking) / last) for batch in batches[start:]]
-        found += [(batches[-1], 0.0)] * lacking
-    return found
-
-
-def learn(
-    model: Any,
-    batches: list[list[Row]],
-    held: list[list[Row]],
-    *,
-    collate: Callable[[list[Row]], dict[str, Any]],
-    log_probabilities: Callable[[Any], Any],
-    weights: list[float] | None,
-    settings: Training,
-    rate: float,
-    epochs: int,
-    seed: int,
-    folder: Path,
-    best: str,
-    callbacks: Sequence[Any],
-) -> list[dict[str, float]]:
-    """What `tune` does in the process of one device."""
     import torch
     from tqdm import tqdm
     from transformers import (
@@ -269,6 +239,17 @@ def learn(
         TrainingArguments,
     )
 
+    if not torch.distributed.is_initialized():  # else this is a process of on_devices
+        if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+            raise ClaimflowError(
+                "This command was started several times together (WORLD_SIZE), as by accelerate "
+                "launch or torchrun: start it alone, with trainer.devices=N for N devices."
+            )
+        for checkpoint in folder.glob("checkpoint-*"):
+            if not (checkpoint / WHOLE).exists():  # killed while it was written
+                shutil.rmtree(checkpoint)
+        if settings.devices > 1:
+            return on_devices(tune, given, settings.devices, folder)
     weight = torch.tensor(weights or [])
 
     class _Trainer(Trainer):
