@@ -7,6 +7,7 @@ import functools
 import importlib
 import re
 import typing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -51,6 +52,8 @@ def _built(node: Any) -> Any:
     target, hints = _class(str(node["_target_"]))
     for name, value in values.items():
         check_type(target.__name__, name, value, hints.get(name))
+        if isinstance(value, str) and Path in _kinds(hints.get(name)):
+            values[name] = Path(value)  # whose content enters cache keys
     try:
         return target(**values)
     except ClaimflowError:
@@ -84,11 +87,16 @@ def wrong_parameters(text: str) -> str:
     return f"A part of the config can't be set up: {text}. `-v` shows which."
 
 
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """The types that a type hint allows."""
+    return typing.get_args(hint) or (hint,)
+
+
 def check_type(owner: str, name: str, value: Any, hint: Any) -> None:
     """Raise for a parameter without a value, or that is not of its type."""
     if value == MISSING:
         raise ClaimflowError(f"{name} of {owner} has no value: set it.")
-    kinds = typing.get_args(hint) or (hint,)
+    kinds = _kinds(hint)
     if not set(kinds) <= KINDS.keys():
         return
     try:

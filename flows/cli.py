@@ -117,14 +117,18 @@ def plain(
     words = [word for word in words if word != "-v"]
     from components.errors import ClaimflowError
 
-    signal.signal(signal.SIGTERM, _end)  # of a batch system whose time is up: as Ctrl-C
+    for number in (signal.SIGINT, signal.SIGTERM):  # the second: a batch system's time is up
+        signal.signal(number, _end)
     try:
         main(words)
     except ClaimflowError as error:
         _leave(str(error), verbose)
     except KeyboardInterrupt as error:
-        said = "Interrupted. Finished work is in the cache: start again to go on."
-        _leave(said, verbose, 128 + (error.args[0] if error.args else signal.SIGINT))
+        said = (
+            "Interrupted. Finished work is in the cache: start again to go on. (`python -m "
+            "flows.track` logs what was begun.)"
+        )
+        _leave(said, verbose, 128 + (error.args or [signal.SIGINT])[0])
     except Exception as error:
         message = config_mistake(error, config)  # some of Hydra's are OSErrors
         if message is None and isinstance(error, OSError):
@@ -135,6 +139,10 @@ def plain(
 
 
 def _end(number: int, _: object) -> None:
+    """End when the cases at work are through; asked again, at once, which loses but them."""
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, lambda again, _: os._exit(128 + again))
+    print("Ending after the cases at work; once more ends it at once.", file=sys.stderr, flush=True)
     raise KeyboardInterrupt(number)
 
 
@@ -307,7 +315,8 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
         key = found.group(1)
         if key in groups():  # the data sets of one corpus set the groups of an experiment
             return (
-                f"A choice sets the group '{key}', which this flow does not take: choose another."
+                f"A choice sets the group '{key}', which this flow does not take: choose another; "
+                f"a new slot of yours is +{key}=CHOICE, and a name in pipeline=[…]."
             )
         return f"No setting '{key}'.{_hint(key, config)} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -69,12 +70,13 @@ class Log:
         if not self.keep:
             return
         if error:
-            interrupted = isinstance(error, KeyboardInterrupt)
-            self.record.status = "killed" if interrupted else "failed"
-            text = " ".join(str(error).split()) or "interrupted"
-            self.record.error = (
-                text if isinstance(error, ClaimflowError) else f"{type(error).__name__}: {text}"
-            )
+            self.record.status = "failed"
+            self.record.error = " ".join(str(error).split())
+            if isinstance(error, KeyboardInterrupt):  # with the number of the signal
+                self.record.status = "killed"
+                self.record.error = f"Ended by {signal.Signals(int(str(error) or 2)).name}."
+            elif not isinstance(error, ClaimflowError):
+                self.record.error = f"{type(error).__name__}: {self.record.error}"
         save(self.record, self.folder)
         from flows.tracking import end, track
 

@@ -133,7 +133,11 @@ def environment() -> dict[str, Any]:
             continue
     return {
         "git_commit": _git("rev-parse", "HEAD"),
-        "git_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        # Files in no commit count where code and config are: other ones change no run.
+        "git_dirty": bool(
+            _git("status", "--porcelain", "--untracked-files=no")
+            or _git("status", "--porcelain", "components", "conf", "flows")
+        ),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": os.cpu_count(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -340,3 +341,29 @@ def test_each_point_is_composed_once() -> None:
         again = loader.load_sweep_config(master, ["retriever=bm25s"])
         assert again is not checked  # a sweep that names a point twice runs each as its own
         assert again == checked
+
+
+def test_a_second_ctrl_c_ends_at_once() -> None:
+    """The first one waits for what is at work."""
+    code = """
+import time
+from flows.cli import plain
+def main(words):
+    print("at work", flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep(60)
+plain(main)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stderr
+    assert process.stdout.readline() == "at work\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline().startswith("Ending after the cases at work")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130

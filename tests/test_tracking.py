@@ -372,7 +372,8 @@ def test_a_sweep_killed_in_the_middle(place: Path, tmp_path: Path, kind: signal.
     if kind == signal.SIGTERM:
         assert sweep.returncode == 143
         assert said.splitlines()[-1].startswith("error: Interrupted.")
-        assert read_record(before[0]).status == "killed"  # the parent
+        parent = read_record(before[0])
+        assert (parent.status, parent.error) == ("killed", "Ended by SIGTERM.")
         begun = tracked(before[0])
         assert begun
         assert connect(config)[0].get_run(begun.run_id).info.status == "KILLED"

@@ -117,6 +117,7 @@ def run(
     os.dup2(2, 1)  # what libraries print is no result of the command
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    os.environ["OMP_NUM_THREADS"] = str(job["settings"].threads)
     import torch
 
     from components.train.trainer import quiet

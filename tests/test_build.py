@@ -1,0 +1,28 @@
+"""Parts from configs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from components.step import identity
+from flows.build import build
+
+
+@dataclasses.dataclass(kw_only=True)
+class Part:
+    words: Path
+    more: Path | None = None
+    name: str | None = None
+
+
+def test_a_path_of_a_config_is_keyed_by_content(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("one")
+    node = {"_target_": "tests.test_build.Part", "words": str(file), "name": "notes/a.txt"}
+    part = build(node)
+    assert (part.words, part.more, part.name) == (file, None, "notes/a.txt")
+    assert build(node | {"more": str(file)}).more == file
+    before = identity(part)
+    file.write_text("two")
+    assert identity(build(node)) != before
