@@ -31,11 +31,7 @@ def on_devices(train: Callable[..., Any], job: dict[str, Any], devices: int, fol
     machine has fewer devices; ProcessRaisedException for any other error.
     """
     import torch
-    from torch.multiprocessing import (
-        ProcessExitedException,
-        ProcessRaisedException,
-        start_processes,
-    )
+    from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
     gpus = torch.cuda.device_count()
     if devices > (there := gpus or os.cpu_count() or 1):
@@ -56,7 +52,7 @@ def on_devices(train: Callable[..., Any], job: dict[str, Any], devices: int, fol
     )
     with without_weights(model):
         work = (train, job, devices, store.port, folder)
-        started: Any = start_processes(run, work, devices, join=False, start_method="spawn")
+        started: Any = spawn(run, work, devices, join=False)  # type: ignore[no-untyped-call]
     try:
         while not started.join():
             pass
@@ -64,9 +60,10 @@ def on_devices(train: Callable[..., Any], job: dict[str, Any], devices: int, fol
         if (folder / FAILED).exists():
             raise ClaimflowError((folder / FAILED).read_text("utf-8")) from None
         killed = -signal.SIGKILL in [process.exitcode for process in started.processes]
-        if name := "SIGKILL" if killed else getattr(error, "signal_name", None):
+        end = "SIGKILL" if killed else getattr(error, "signal_name", None)
+        if end:
             raise ClaimflowError(
-                f"One of the {devices} processes that train was ended by {name}; if nobody did "
+                f"One of the {devices} processes that train was ended by {end}; if nobody did "
                 "that, memory may have run out: lower trainer.tokens or batch. Started again as it "
                 "was, it goes on from its last checkpoint."
             ) from error
@@ -106,14 +103,19 @@ def without_weights(model: Any) -> Iterator[None]:
             tensor.data = values
 
 
+def end_with_parent() -> None:
+    """Wait for the process that started this one to end, and end."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
 def run(
     rank: int, train: Callable[..., Any], job: dict[str, Any], size: int, port: int, folder: Path
 ) -> None:
     """Do the job as process `rank` of `size`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the command, which ends this
-    parent = multiprocessing.parent_process()
-    assert parent
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what libraries print is no result of the command
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
