@@ -42,8 +42,23 @@ FILLED = {
     "gold=dev.json": f"gold={DATA / 'averitec' / 'dev.json'}",
 }
 LONG = re.compile(
-    r"run=ID|dataset=notes|retriever=overlap|experiment \+sweep=retrievers|dataset=scifact \+sweep|flows\.dashboard|http://|base=MIRROR"
+    r"run=ID|dataset=notes|retriever=overlap|experiment \+sweep=retrievers|dataset=scifact \+sweep=(?!retrievers)|flows\.dashboard|http://|base=MIRROR"
 )  # tested elsewhere
+
+
+def little_corpus(folder: Path) -> Path:
+    """SciFact's first 20 claims of each split, and the abstracts that they cite."""
+    real, small = DATA / "scifact", folder / "scifact"
+    small.mkdir()
+    cited: set[int] = set()
+    for split in ("train", "dev"):
+        lines = (real / f"claims_{split}.jsonl").read_text(encoding="utf-8").splitlines()[:20]
+        (small / f"claims_{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        cited |= {doc for line in lines for doc in json.loads(line)["cited_doc_ids"]}
+    with open(real / "corpus.jsonl", encoding="utf-8") as corpus:
+        kept = [line for line in corpus if json.loads(line)["doc_id"] in cited]
+    (small / "corpus.jsonl").write_text("".join(kept), encoding="utf-8")
+    return small
 
 
 def little_train(folder: Path) -> Path:
@@ -74,6 +89,8 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path, demo_cache: Path) -> N
         line = line.replace("limit=50", "limit=3")
         if "dataset=averitec" in line:
             line += f" path={little_train(tmp_path)}"
+        if "dataset=scifact +sweep" in line:
+            line += f" path={little_corpus(tmp_path)}"
     if "flows.experiment" in line and "--help" not in line:
         line += " tracking=none limit=3" if "limit=" not in line else " tracking=none"
         if "questioner" not in line:
