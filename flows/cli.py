@@ -124,10 +124,7 @@ def plain(
     except ClaimflowError as error:
         _leave(str(error), verbose)
     except KeyboardInterrupt as error:
-        said = (
-            "Interrupted. Finished work is in the cache: start again to go on. (`python -m "
-            "flows.track` logs what was begun.)"
-        )
+        said = "Interrupted. Finished work is in the cache: start again to go on."
         _leave(said, verbose, 128 + (error.args or [signal.SIGINT])[0])
     except Exception as error:
         message = config_mistake(error, config)  # some of Hydra's are OSErrors

@@ -82,6 +82,8 @@ class Log:
 
         if self.record.status == "killed":  # who presses Ctrl-C doesn't want to wait
             end(self.folder, self.config)
+            if self.config.tracking.uri:
+                say(f"  {self.folder} was ended: `python -m flows.track` logs what it left.")
         else:
             self.record.mlflow_run_id = track(self.folder, self.config)
         self._alive.release()
