@@ -85,8 +85,8 @@ def disk_error(error: OSError, path: Path) -> Exception:
     """A ClaimflowError for a full disk or quota, else the error itself."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ClaimflowError(
-            f"No space left to write {path}. Free some (`python -m flows.cache clean age=7d`), "
-            "then start again: finished work is kept."
+            f"No space left to write {path}. Free some there (a cache by `python -m flows.cache "
+            "clean age=7d folder=FOLDER`), then start again: finished work is kept."
         )
     return error
 

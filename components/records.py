@@ -295,7 +295,8 @@ def read_lines(
                 reason = f"record {record}: {plain(error)}" if as_list else whole or plain(error)
                 rest = bool(whole) or isinstance(error, _BrokenOffError)
                 problem = BadLine(file=str(path), line=number, reason=reason, rest=rest)
-                report(problem, on_error, bad)
+                nothing = rest and record == 1  # that a skip would leave
+                report(problem, None if nothing and on_error == "stop" else on_error, bad)
                 if whole:
                     return
 
@@ -454,6 +455,7 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
             item = text.item()
         except (json.JSONDecodeError, RecursionError) as error:
             what = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
+            what = what.removesuffix(" at")
             reason = f"{what}; the list can't be read on from here"
             yield text.line, _BrokenOffError(reason)
             return

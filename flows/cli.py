@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -9,7 +10,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +112,8 @@ def plain(
     where it came from. config: the name of the flow's."""
     words = sys.argv[1:]
     if {"--help", "-h"} & set(words):
-        print(page() if page else _doc(main))
+        with until_closed():
+            print(page() if page else _doc(main))
         return
     verbose = "-v" in words
     words = [word for word in words if word != "-v"]
@@ -120,7 +122,8 @@ def plain(
     for number in (signal.SIGINT, signal.SIGTERM):  # the second: a batch system's time is up
         signal.signal(number, _end)
     try:
-        main(words)
+        with until_closed():
+            main(words)
     except ClaimflowError as error:
         _leave(str(error), verbose)
     except KeyboardInterrupt as error:
@@ -133,6 +136,17 @@ def plain(
         if message is None:
             raise
         _leave(message, verbose)
+
+
+@contextlib.contextmanager
+def until_closed() -> Iterator[None]:
+    """End quietly when who reads our output has enough of it, as `| head`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def _end(number: int, _: object) -> None:

@@ -29,7 +29,7 @@ def main(config: DictConfig) -> None:
     if uri.startswith(("http://", "https://")):
         raise ClaimflowError(f"{uri} is a server and has its own page: open it in a browser.")
     if not isinstance(port, int) or not 0 < port < 65536:
-        raise ClaimflowError(f"port={port} is none: give a number from 1 to 65535.")
+        raise ClaimflowError(f"port={port} is wrong: give a number from 1 to 65535.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -48,7 +48,7 @@ def main(words: list[str]) -> None:
     name = options.get("dataset", "")
     if name not in listed:
         raise ClaimflowError(
-            f"Which data set? dataset='{name}' is none to fetch.{nearest(name, listed)} "
+            f"Which data set? There are no files of '{name}' to fetch.{nearest(name, listed)} "
             f"There are {', '.join(listed)}."
         )
     split = options.get("split")

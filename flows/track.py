@@ -52,7 +52,7 @@ def main(config: DictConfig) -> None:
         failed += run_id is None
         print(f"{folder}  {record.status}, {f'logged as {run_id}' if run_id else 'not logged'}")
     write_out(config, records)
-    print(f"{len(folders)} runs were waiting.")
+    print(f"{len(folders)} {'run was' if len(folders) == 1 else 'runs were'} waiting.")
     if failed:
         raise ClaimflowError(
             f"{failed} of them could not be logged: the lines above say why. Start again then."

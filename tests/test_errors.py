@@ -224,6 +224,12 @@ def test_every_flow_has_a_help_page(flow: str) -> None:
     assert f"python -m flows.{flow}" in done.stdout
 
 
+def test_a_reader_that_has_enough() -> None:
+    shell = f"{sys.executable} -m flows.experiment --help | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{128 + signal.SIGPIPE}\n", "")
+
+
 @pytest.mark.slow
 def test_a_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"

@@ -350,7 +350,7 @@ def test_the_command(files: Files, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["dataset=scifct"], "dataset='scifct' is none to fetch. Did you mean 'scifact'?"),
+        (["dataset=scifct"], "There are no files of 'scifct' to fetch. Did you mean 'scifact'?"),
         (["split=dev"], "Which data set?"),
         (["dataset=fever", "split=dev"], "no files of split 'dev'. Did you mean 'paper_dev'?"),
         (["dataset=scifact", "split=dev"], "Its files are for all splits."),

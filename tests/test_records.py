@@ -55,6 +55,15 @@ def test_a_list_that_breaks_off_gives_what_stands_before(
     assert json.dumps(found[:-1]) == json.dumps(records._whole(items[: len(found)][:-1]))
 
 
+def test_a_skip_is_proposed_where_it_leaves_something(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    for text, proposed in (('[{"a": 1}, {"a": "b', True), ('[{"a": "b', False), ("[", False)):
+        path.write_text(text)
+        with pytest.raises(ClaimflowError) as caught:
+            list(read_lines(path, Any, "stop"))
+        assert ("on_error=skip" in str(caught.value)) == proposed
+
+
 def test_lines_are_counted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "list.json"
     path.write_text('[\n{"a": 1},\n\n{"a":\n 2}\n, {"a": oh}]')
