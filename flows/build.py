@@ -111,7 +111,7 @@ def check_settings(config: DictConfig) -> None:
     for key, least in (("seed", 0), ("runner.workers", 1), ("runner.shard", 1)):
         value = OmegaConf.select(config, key)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ClaimflowError(f"{key}={value} is wrong: give a whole number of at least {least}.")
+            raise ClaimflowError(f"{key}={value} is wrong: give a whole number from {least} on.")
 
 
 def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:

@@ -140,10 +140,25 @@ def environment() -> dict[str, Any]:
         ),
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "user": _user(),
         "versions": versions,
     }
+
+
+def _processor() -> str:
+    """The kind of processor. Libraries choose instructions by it, which round differently: a
+    probability may be another in its last digit."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    known = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
+    words = ("model name", "cpu family", "model", "CPU implementer", "CPU part")
+    flags = known.get("flags", "").split()
+    vectors = [name for name in ("avx2", "avx512f") if name in flags][-1:]
+    return ", ".join([*(f"{word} {known[word]}" for word in words if word in known), *vectors])
 
 
 def _user() -> str:

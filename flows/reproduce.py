@@ -179,7 +179,7 @@ def reasons(old: RunRecord, new: RunRecord) -> list[str]:
     stages = [{stage.name: stage.identity for stage in run.stages} for run in (old, new)]
     compare("code, parameters or model of ", *stages)
     compare("package ", *(run.environment.get("versions", {}) for run in (old, new)))
-    keys = ("git_commit", "git_dirty", "python", "platform")
+    keys = ("git_commit", "git_dirty", "python", "platform", "processor")
     compare("", *({key: run.environment.get(key) for key in keys} for run in (old, new)))
     if old.environment.get("git_dirty") and new.environment.get("git_dirty"):
         lines.append("git_dirty: both runs had changes that no commit holds")

@@ -127,6 +127,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory, demo_cache: Path) -> Path:
     return where
 
 
+def locked(where: Path) -> dict[str, Any]:
+    """Stages of the DVC pipeline, and what each gave when it was last recorded."""
+    stages = yaml.safe_load((where / "dvc.lock").read_text())["stages"]
+    return {name: stage["outs"] for name, stage in stages.items()}
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("demo")
 def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
@@ -135,7 +141,13 @@ def test_repro_on_a_fresh_clone_gives_the_recorded_metrics(clone: Path) -> None:
     sh("dvc repro --force -q", clone)
     again = json.loads((clone / "pipeline" / "scores" / "metrics.json").read_text())
     assert again == recorded
-    assert sh("git status --porcelain --untracked-files=no", clone) == ""  # dvc.lock included
+    # Another kind of processor rounds otherwise: that reaches the weights of the verdict's head and
+    # the last digits of probabilities, and must reach nothing else.
+    changed = sh("git diff --name-only", clone).split()
+    assert set(changed) <= {"dvc.lock", "pipeline/scores/calibration.csv"}
+    now, then = locked(clone), locked(ROOT)
+    assert now.keys() == then.keys() == {"data", "index", "train", "predict", "score"}
+    assert {name for name in now if now[name] != then[name]} <= {"train", "predict", "score"}
     assert "up to date" in sh("dvc repro", clone)
     assert "qa" in sh("dvc metrics show", clone)
     plots = ROOT / "dvc.yaml"
