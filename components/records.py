@@ -91,6 +91,7 @@ class Document(Record):
 
     id: str
     url: str | None = None
+    final_url: str | None = None  # where redirects led from it, when that is another page
     title: str | None = None
     date: datetime.date | None = None
     lang: str | None = None

@@ -45,7 +45,7 @@ from components.store.build import (
     write_store,
 )
 from components.store.providers.base import Provider, ProviderError
-from components.store.queries import GOLD_PAGE, check_gold
+from components.store.queries import GOLD_PAGE, check_gold, gold_kinds
 from flows.build import build, build_steps, check_settings, step_configs
 from flows.record import StageReport
 from flows.stages import Scope, context, ok, plain, run_stage
@@ -60,13 +60,20 @@ T = TypeVar("T")
 
 class Work(Record):
     """One claim of a shard of stores: digests of the claim, of what was found for it, and of the
-    text of each page by its URL (None: the provider has it)."""
+    `Text` of each page by its URL (None: the provider has it)."""
 
     id: str
     key: str
     claim: str
     searched: str
     texts: str | None = None
+
+
+class Text(Record):
+    """What came of a URL: the digest of its `Read`, and where redirects led from it."""
+
+    read: str
+    final_url: str
 
 
 def check(config: DictConfig) -> None:
@@ -116,8 +123,11 @@ def run(config: DictConfig, log: Log, stopped: list[ClaimflowError]) -> list[Bui
         log.note(f"skipped {bad}")
     if undated := sum(claim.date is None for claim in claims):
         log.note(f"{undated} claims have no date: nothing restricts their search.")
-    if config.allow_gold:
-        log.note("allow_gold=true: stores may hold what gold questions and answers found.")
+    if gold := gold_kinds(config.queries.kinds):
+        log.note(
+            f"These stores hold what gold questions, answers or sources found ({', '.join(gold)}): "
+            "for training. What a system reaches on them says nothing of how well it searches."
+        )
     fetching = part(config, "fetcher") if config.get("fetcher") else contextlib.nullcontext()
     with fetching as fetcher:
         stores = Stores(config, scope, fetcher, log)
@@ -185,9 +195,10 @@ class Stores:
     def _made_by(self) -> str:
         steps = [identity(build(node)) for node in step_configs(self.config).values()]
         code = code_version("components.store.build")
-        return key_of(
-            code, identity(self.provider), steps, bool(self.fetcher), self.gold, self.scope.seed
-        )
+        # What decides whether a page is fetched; a slow host is asked again by retry_failed.
+        names = ("robots", "allow", "redirects", "size_limit")
+        fetched = {name: getattr(self.fetcher, name) for name in names} if self.fetcher else None
+        return key_of(code, identity(self.provider), steps, fetched, self.gold, self.scope.seed)
 
     def _key(self, ref: CaseRef) -> str:
         return key_of(self._made_by, ref.fields["claim"], ref.fields["queries"])
@@ -243,17 +254,17 @@ class Stores:
                 pages_of_shard(number)
         return done
 
-    def _read(self, pages: list[Found], line: StageReport) -> dict[str, str]:
-        """The digest of each page's `Read` by its URL; counted in `line`. Without a fetcher none,
+    def _read(self, pages: list[Found], line: StageReport) -> dict[str, Text]:
+        """The text of each page by its URL; counted in `line`. Without a fetcher none,
         as the provider has the text."""
         if not self.fetcher:
             line.cases += len(pages)
             return {}
         began = datetime.datetime.now(datetime.UTC)
-        texts: dict[str, str] = {}
+        texts: dict[str, Text] = {}
         urls = list(dict.fromkeys(page.url for page in pages))
         for fetched, name in read_pages(urls, self.fetcher, self.cache, self.config.runner.workers):
-            texts[fetched.url] = name
+            texts[fetched.url] = Text(read=name, final_url=fetched.final_url)
             line.cases += 1
             line.cached += fetched.fetched < began
             line.failed += fetched.error is not None
@@ -327,7 +338,7 @@ def write_shard(
     for work in decode(ctx.cache.get(works) or b"", list[Work]):
         claim = decode(ctx.cache.get(work.claim) or b"", Claim)
         searched = decode(ctx.cache.get(work.searched) or b"", Searched)
-        texts = decode(ctx.cache.get(work.texts) or b"", dict[str, str]) if work.texts else {}
+        texts = decode(ctx.cache.get(work.texts) or b"", dict[str, Text]) if work.texts else {}
         read = functools.partial(text_of, texts=texts, provider=source, ctx=ctx)
         documents, counts = assemble(claim, searched, read, pipeline, ctx)
         built = Built(id=work.id, key=work.key, counts=counts, problems=searched.problems)
@@ -343,12 +354,15 @@ def write_shard(
     return ctx.cache.put(encode(made))
 
 
-def text_of(page: Found, texts: dict[str, str], provider: Provider, ctx: Context) -> Document | str:
-    """The text of a page, or why there is none: from `texts` (digests of `Read`), else as the
-    provider has it."""
-    if page.url in texts:
-        read = decode(ctx.cache.get(texts[page.url]) or b"", Read)
-        return document(page, read.page) if read.page else read.error or "no text"
+def text_of(
+    page: Found, texts: dict[str, Text], provider: Provider, ctx: Context
+) -> Document | str:
+    """The text of a page, or why there is none: from `texts`, else as the provider has it."""
+    if text := texts.get(page.url):
+        read = decode(ctx.cache.get(text.read) or b"", Read)
+        if read.page is None:
+            return read.error or "no text"
+        return document(page, read.page, text.final_url)
     known = provider.document(page.url, ctx) if provider.has_text else None
     if known is None:
         return "not among the given documents"

@@ -237,7 +237,7 @@ def test_hosts_as_the_settings_name_them() -> None:
     assert allowed_hosts(names) == {
         "wiki.local 8080", "127.0.0.1", "::1 80", "xn--bcher-kva.de", "fd00::1",
     }  # fmt: skip
-    for name in ("http://a", "a/b", "a:b", "me@a", "*.a b", "10.0.0.0/8"):
+    for name in ("http://a", "a/b", "a:b", "me@a", "*.a b", "10.0.0.0/8", "xn--"):
         with pytest.raises(ClaimflowError, match=r"is no host: give host or host:port"):
             allowed_hosts([name])
 
@@ -247,7 +247,8 @@ def test_equal_requests_have_one_url() -> None:
     assert page_url("https://a.b") == page_url("https://a.b/#") == "https://a.b/"
     assert page_url("http://a.b/?") != page_url("http://a.b/x")
     assert page_url("http://bücher.de/ü") == "http://xn--bcher-kva.de/%C3%BC"
-    for url in ("a.b", "file:///etc/passwd", "http:///x", "http://me@a.b/", "http://a.b:x/"):
+    wrong = ("a.b", "file:///etc/passwd", "http:///x", "http://me@a.b/", "http://a.b:x/")
+    for url in (*wrong, "http://xn--/", "https://xn--ls8h.la/about"):
         with pytest.raises(ClaimflowError):
             page_url(url)
 

@@ -84,6 +84,22 @@ def test_pdf() -> None:
     assert extract(b"\n\n" + PDF).sentences == page.sentences
 
 
+def test_a_table_of_a_pdf_is_rows() -> None:
+    cells = [(72, 720, "The reservoir was nearly full in both of these long and wet years.")]
+    for n, row in enumerate((("Year", "Level", "Inflow"), ("2019", "95 %", "12.1"))):
+        cells += [(72 + 120 * k, 690 - 16 * n, cell) for k, cell in enumerate(row)]
+    cells += [(72, 658, "2020"), (192, 658, "97 %"), (312, 658, "13.4")]
+    cells += [(72, 620, "It was never empty in 2021, as 2 offices say.")]
+    moves = " ".join(f"1 0 0 1 {x} {y} Tm ({text}) Tj" for x, y, text in cells)
+    assert extract(pdf(f") Tj {moves} (")).sentences == [
+        "The reservoir was nearly full in both of these long and wet years.",
+        "Year | Level | Inflow",
+        "2019 | 95 % | 12.1",
+        "2020 | 97 % | 13.4",
+        "It was never empty in 2021, as 2 offices say.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -281,6 +297,11 @@ def test_rows_of_tables_are_kept() -> None:
 def test_other_types_say_so(data: bytes) -> None:
     with pytest.raises(ClaimflowError, match="neither HTML, PDF, a transcript nor plain text"):
         extract(data)
+
+
+def test_text_that_names_the_mark_of_pdf() -> None:
+    text = "Each such file begins with %PDF-1.7, says the manual of the harbour office."
+    assert extract(text.encode()).sentences == [text]
 
 
 def test_a_page_that_speaks_of_pdf_and_one_with_a_late_tag() -> None:

@@ -131,9 +131,10 @@ def test_gold_is_refused_on_evaluated_splits_and_used_on_others(
     assert gold <= set(claim.relevant)
     assert all("query" not in page for page in pages if page["type"] == "gold")
     assert len({page["type"] for page in pages}) >= 5
-    assert record["notes"] == []
     out_loud = store(*by_rules, "allow_gold=true")
-    assert any("allow_gold=true" in note for note in out_loud["notes"])
+    for notes in (record["notes"], out_loud["notes"]):
+        assert any("gold_question" in note and "for training" in note for note in notes)
+    assert store("limit=2")["notes"] == []
 
 
 def test_hidden_gold_can_not_be_used(store: Store, tmp_path: Path) -> None:
@@ -261,7 +262,7 @@ def test_a_site_searched_fetched_and_used_by_an_experiment(
     gold = claims[0].relevant[0].removeprefix(address)
     bad[gold] = reply(500, b"oops")
 
-    # Loopback addresses are refused unless config allows the host.
+    # Loopback addresses are refused unless config allows the host; then they are asked.
     refused = store(*settings)
     assert refused["counts"]["kept"] == 0
     assert not asked
@@ -308,6 +309,57 @@ def test_a_site_searched_fetched_and_used_by_an_experiment(
     urls = {e["url"] for line in lines(ran.folder / "predictions.jsonl") for e in line["evidence"]}
     assert urls
     assert all(url.startswith(address) for url in urls)
+
+
+def test_what_redirects_lead_to_and_hosts_that_are_none(store: Store, tmp_path: Path) -> None:
+    """Found by short links: a later page, the claim's fact-check, one that stays. robots.txt is
+    settings, not failure: without it what it forbids is asked for."""
+    asked: collections.Counter[str] = collections.Counter()
+    to = {"/s/later": "/2020/12/24/x", "/s/check": "/own-check", "/s/fine": "/2020/10/01/fine"}
+
+    def answer(path: str, params: dict[str, str], headers: dict[str, str]) -> Answer:
+        asked[path] += 1
+        if path == "/robots.txt":
+            return reply(200, b"User-agent: *\nDisallow: /private\n", Content_Type="text/plain")
+        if path in to:
+            return reply(302, b"", Location=f"http://{host}{to[path]}")
+        text = f"<p>{path}: the lake of Morrin was full in June, and so it was in the year before."
+        return reply(
+            200, f"<html><body><article>{text}</article>".encode(), Content_Type="text/html"
+        )
+
+    with serving(answer) as address:
+        host = address.removeprefix("http://")
+        claim = {
+            "claim": "The lake of Morrin is dry.",
+            "claim_date": "2-11-2020",
+            "fact_checking_article": f"https://{host}/own-check?utm_source=x",
+        }
+        (tmp_path / "dev.json").write_text(json.dumps([claim]))
+        found = [f"{address}{path}" for path in (*to, "/private")]
+        body = [{"url": url} for url in [*found, "https://xn--ls8h.la/about", "http://xn--/x"]]
+        known = {"shape": "results", "query": claim["claim"], "body": body}
+        (tmp_path / "r.jsonl").write_text(json.dumps(known))
+        settings = [
+            "dataset=averitec", f"path={tmp_path}", "dataset.train_split=null", "fetcher=web",
+            f"fetcher.allow=['{host}']", "provider=recorded", f"provider.file={tmp_path}/r.jsonl",
+            "queries.kinds=[claim]", "fetcher.timeout=2",
+        ]  # fmt: skip
+        counts = store(*settings)["counts"]
+        assert counts["dropped: later than the claim"] == 1
+        assert counts["dropped: fact-checking article of the claim"] == 1
+        assert counts["unread: robots.txt forbids it"] == 1
+        assert counts["unread: no URL"] == 2
+        (page,) = lines(tmp_path / "to" / "knowledge_store_dev" / "0.json")
+        assert page["url"] == f"{address}/s/fine"
+        assert page["final_url"] == f"{address}/2020/10/01/fine"
+        (document,) = Averitec(
+            path=tmp_path, store=tmp_path / "to" / "knowledge_store_dev"
+        ).read_documents(Averitec(path=tmp_path, train_split=None).claims()[0])
+        assert document.final_url == page["final_url"]
+
+        assert store(*settings, "fetcher.robots=false")["counts"]["kept"] == 2
+        assert asked["/s/fine"] == asked["/private"] == 1
 
 
 @pytest.mark.slow

@@ -16,7 +16,16 @@ from components.files import ROOT
 from components.records import Case, Claim, Document
 from components.step import Context
 from components.store.extract import extract
-from components.store.guard import ARTICLE, LATER, SITE, UNDECIDED, VERDICT, Guard, url_date
+from components.store.guard import (
+    ARTICLE,
+    LATER,
+    SITE,
+    UNDECIDED,
+    VERDICT,
+    Guard,
+    checks_facts,
+    url_date,
+)
 from components.urls import same_url
 
 ARTICLE_URL = "https://web.archive.org/web/20201103001419/https://www.checkdesk.example/ostrel/"
@@ -51,7 +60,7 @@ def test_pitfall_1_later_pages_and_fact_checks_are_dropped_and_counted(ctx: Cont
         doc("https://a.example/before", "1-11-2020"),
         doc("https://a.example/undated"),
         doc("https://a.example/2020/11/02/news"),
-        doc("https://a.example/2021/05/01/reprint", "2020-10-01"),  # its own date counts
+        doc("https://a.example/2020/11/03/news", "2020-11-02"),  # of another time zone
         Document(id="no url", sentences=["Text."]),
     ]
     dropped = [
@@ -59,6 +68,7 @@ def test_pitfall_1_later_pages_and_fact_checks_are_dropped_and_counted(ctx: Cont
         doc("https://a.example/next-year", "1-1-2021"),  # 1 January: not before 2 November
         doc("https://a.example/2020/11/03/news"),
         doc("https://a.example/2020/dec/01/news"),
+        doc("https://a.example/2021/05/05/x", "2001-05-01"),  # the date of another page on it
         doc("https://web.archive.org/web/20201203/https://a.example/x"),
         doc("http://checkdesk.example/ostrel"),
         doc("https://en.trueorfalse.example/other", "2019-01-01"),
@@ -68,7 +78,7 @@ def test_pitfall_1_later_pages_and_fact_checks_are_dropped_and_counted(ctx: Cont
         strict(archive_stamps=True), ctx, parse_date("2-11-2020"), [*dropped, *kept]
     )
     assert ids == [d.id for d in kept]
-    assert reasons == {LATER: 5, ARTICLE: 1, SITE: 2}
+    assert reasons == {LATER: 6, ARTICLE: 1, SITE: 2}
 
 
 def test_pitfall_1_each_claim_is_measured_by_its_own_date(ctx: Context) -> None:
@@ -136,6 +146,16 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
         ("https://web.archive.org/web/2020im_/https://a.example/x", "2020-01-01"),
         ("https://web.archive.org/web/20201130/https://a.example/2020/11/02/x", "2020-11-02"),
         ("https://[broken", None),
+        ("https://a.example/2020/november/02/x", "2020-11-02"),
+        ("https://a.example/2020_11_02/x", "2020-11-02"),
+        ("https://a.example/2020.11.02/x", "2020-11-02"),
+        ("https://a.example/2020/1102/x", "2020-11-02"),
+        ("https://a.example/202011/02/x", "2020-11-02"),
+        ("https://a.example/2020/nov/x", "2020-11-01"),
+        ("https://2020-11-02.example/x", None),
+        ("https://archive.org/web/20201130144023/https://a.example/x", "2020-11-30"),
+        ("https://arquivo.pt/wayback/20201130144023/https://a.example/x", "2020-11-30"),
+        ("https://web.archive.org/web/20201130144023/a.example/x", "2020-11-30"),
     ],
 )
 def test_dates_in_urls(url: str, date: str | None) -> None:
@@ -146,11 +166,34 @@ def test_archive_stamps_can_be_left_aside() -> None:
     assert url_date("https://web.archive.org/web/20201130/https://a.example/x", False) is None
 
 
+def test_fact_checking_sites_in_every_guise(ctx: Context) -> None:
+    sites = ["snopes.com", "reuters.com/fact-check"]
+    for url in (
+        "https://snopes.com./x", "https://www.snopes.com:8080/x", "https://reuters.com/fact-check?x=1",
+        "https://reuters.com//fact-check/x", "https://web.archive.org/web/2020/snopes.com/x",
+        "https://www-snopes-com.cdn.ampproject.org/c/s/www.snopes.com/x",
+        "https://www.google.com/url?q=https://snopes.com/x", "https://snopes-com.translate.goog/x",
+    ):  # fmt: skip
+        assert checks_facts(url, sites), url
+    assert not checks_facts("https://reuters.com/fact-checkers", sites)
+
+
 def test_same_url() -> None:
     form = same_url("https://a.example/ca%C3%B1on/é")
     for url in (
         "http://www.A.example/cañon/e\u0301/#top",
         "https://web.archive.org/web/20201103001419/https://a.example:443/ca%c3%b1on/é/",
+    ):
+        assert same_url(url) == form
+    form = same_url("https://a.example/x?id=1")
+    for url in (
+        "https://m.a.example//x/?utm_source=s&id=1&fbclid=2",
+        "https://amp.a.example./x/amp?id=1",
+        "https://web.archive.org/web/2020/a.example/x?id=1",
+        "https://web.archive.org/web/20201103/http:/a.example/x?id=1",
+        "https://www.google.com/url?sa=t&q=https%3A%2F%2Fa.example%2Fx%3Fid%3D1&usg=u",
+        "https://a-example.cdn.ampproject.org/c/s/a.example/x?id=1",
+        "https://a-example.translate.goog/x?id=1&_x_tr_sl=en",
     ):
         assert same_url(url) == form
     assert same_url("https://a.example/x?id=1") != same_url("https://a.example/x?id=2")
@@ -237,6 +280,31 @@ def test_dates_that_pages_say(ctx: Context, meta: str) -> None:
         assert bool(ids) == kept
 
 
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ("2020-11", "2020-11-01"),  # never today's day
+        ("November 2020", "2020-11-01"),
+        ("2 November 2020", "2020-11-02"),
+        ("11/25/2020", "2020-11-25"),
+        ("25/11/2020", "2020-11-25"),
+        ("02.11.2020", "2020-11-02"),
+        ("11/03/2020", None),  # of March or of November?
+        ("11/03/20", None),
+    ],
+)
+def test_dates_in_other_forms(said: str, date: str | None) -> None:
+    for meta in METAS[1:5]:
+        page = extract(PAGE.format(meta=meta.format(date=said), by="").encode())
+        assert page.date == parse_date(date), meta
+
+
+@pytest.mark.parametrize("tag", ["aside", "footer", "nav"])
+def test_dates_of_other_pages_are_passed_over(tag: str) -> None:
+    beside = f'<{tag}><time datetime="2001-05-01">1 May 2001</time></{tag}></body>'
+    assert extract(PAGE.format(meta="", by="").replace("</body>", beside).encode()).date is None
+
+
 def test_a_page_without_a_date_of_its_own_has_that_of_its_url_then_of_its_archive(
     ctx: Context,
 ) -> None:
@@ -279,6 +347,9 @@ def judged(ctx: Context, *sentences: str, title: str | None = None) -> bool:
         "Conclusion of our fact check: the post is simply wrong.",
         "We rate this claim Pants on Fire.",
         "The claim is supported.",
+        "Verdict\nFalse",
+        "FACT CHECK: Do they?\nFalse.",
+        "The paper rated it Pants on Fire.",
     ],
 )
 def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: str) -> None:
@@ -297,6 +368,7 @@ def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: st
         "False teeth are not bread.",
         "The verdict of the court came in May.",
         "He rates the bread highly.",
+        "Her story is true to life.",
     ],
 )
 def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> None:

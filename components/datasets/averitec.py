@@ -7,8 +7,8 @@
     pages/SPLIT/ID/                      raw pages (HTML, PDF) that lines of the store name
 
 A line of a store has url and url2text (sentences); claim_id, type and query when known. Beyond
-the official format it may have date (ISO), title, lang, and `file`, a raw page whose text stands
-for url2text.
+the official format it may have date (ISO), title, lang, final_url (where redirects led), and
+`file`, a raw page whose text stands for url2text.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class _Page(Record):
     """A line of a store."""
 
     url: str | None = None
+    final_url: str | None = None
     url2text: list[str] | str | None = None
     type: str | None = None
     query: str | None = None
@@ -195,6 +196,7 @@ class Averitec(Dataset):
         document = Document(
             id=page.url or "",
             url=page.url,
+            final_url=page.final_url,
             title=page.title,
             date=parse_date(page.date),
             lang=page.lang,

@@ -84,7 +84,7 @@ def allowed_hosts(names: Iterable[str]) -> frozenset[str]:
             url = httpx.URL(f"//{name}")
             if not re.fullmatch(r"[\w.:-]+", url.host) or url.raw_path != b"/" or url.userinfo:
                 raise httpx.InvalidURL("more than a host")
-        except httpx.InvalidURL:
+        except (httpx.InvalidURL, ValueError):
             raise ClaimflowError(
                 f"allow: '{name}' is no host: give host or host:port, as in wiki.local:8080."
             ) from None
@@ -100,9 +100,10 @@ def page_url(url: str) -> str:
     """
     try:
         parsed = httpx.URL(url.strip())
+        host = parsed.host  # read late, from punycode: with "xn--" it may be none
     except (httpx.InvalidURL, ValueError) as error:
         raise ClaimflowError(f"no URL: {error}") from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    if parsed.scheme not in ("http", "https") or not host:
         raise ClaimflowError("not an http or https URL")
     if parsed.userinfo:
         raise ClaimflowError("it names a user, and pages are fetched as nobody")

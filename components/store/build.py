@@ -177,11 +177,12 @@ def _readers(workers: int) -> Iterator[Reader]:
             pool.shutdown(cancel_futures=True)
 
 
-def document(found: Found, page: Page) -> Document:
-    """A page of a store, as steps work on it."""
+def document(found: Found, page: Page, final_url: str) -> Document:
+    """A page of a store, as steps work on it. final_url: where redirects led from its URL."""
     return Document(
         id=found.url,
         url=found.url,
+        final_url=None if same_url(final_url) == same_url(found.url) else final_url,
         title=page.title,
         date=page.date,
         sentences=page.sentences,
@@ -222,7 +223,8 @@ def assemble(
 def write_store(path: Path, claim: Claim, documents: list[Document]) -> str:
     """Write a store in the official layout, a line a page; the digest of the file.
 
-    Title and date stand beside the official fields, for the guard of later runs.
+    Title, date and where redirects led stand beside the official fields, for the guard of later
+    runs.
     """
     # In the order of the official fields, which `encode` would sort.
     lines = b"".join(msgspec.json.encode(_line(claim, document)) + b"\n" for document in documents)
@@ -240,5 +242,6 @@ def _line(claim: Claim, document: Document) -> dict[str, object]:
         "title": well_formed(document.title) if document.title else None,
         "date": document.date,
         "lang": document.lang,
+        "final_url": document.final_url,
     }
     return {name: value for name, value in line.items() if value is not None}

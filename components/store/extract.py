@@ -4,8 +4,6 @@ never by their name."""
 from __future__ import annotations
 
 import datetime
-import io
-import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,8 @@ from components import words
 from components.errors import ClaimflowError
 from components.records import Record
 from components.store.charset import decoded
+from components.store.pdf import read_pdf
+from components.store.published import published
 from components.store.transcript import is_transcript, spoken
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _TAG = re.compile(
 _COMMENT = re.compile(r"^\s*(?:<\?[^>]*>|<!--.*?-->|\s+)*", re.DOTALL)
 _SNIFFED = 1024  # bytes or characters at the start that tell the type
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
-_PDF_PAGES = 2000
+_PDF = re.compile(rb"(?<![\w \"'(,.;:-])%PDF-\d")  # some bytes may stand before it, but no words
 
 
 class Page(Record):
@@ -68,8 +68,10 @@ def extract(data: bytes, lang: str | None = None, type: str = "") -> Page:
     if not data.strip():
         raise ClaimflowError("it is empty")
     start = data[:_SNIFFED]
-    if b"%PDF-" in start and not _TAG.search(start.split(b"%PDF-")[0].decode("latin-1")):
-        page = _pdf(data)
+    pdf = _PDF.search(start)
+    if pdf and not _TAG.search(start[: pdf.start()].decode("latin-1")):
+        blocks, title = read_pdf(data)
+        page = Page(sentences=blocks, title=title)
     else:
         page = _text(decoded(data, type))
     page.sentences = [
@@ -121,12 +123,13 @@ def _html(text: str) -> Page:
     from trafilatura.settings import Document
 
     try:
+        tree = _tree(text)
+        date = published(tree)
         found = trafilatura.bare_extraction(
-            _tree(text),
+            tree,
             with_metadata=True,
             include_comments=False,
-            # Dates guessed from running text would let later pages pass for early ones.
-            date_extraction_params={"extensive_search": False, "original_date": True},
+            date_extraction_params={"extensive_search": False},
         )
     except Exception as error:  # parsers raise whatever a hostile page makes them raise
         raise ClaimflowError(f"HTML can't be read: {error}") from error
@@ -136,7 +139,7 @@ def _html(text: str) -> Page:
         # A rule below the head of a table (|---|) has no word in it.
         sentences=[line for line in (found.text or "").splitlines() if re.search(r"\w", line)],
         title=found.title,
-        date=datetime.date.fromisoformat(found.date) if found.date else None,
+        date=date,
     )
 
 
@@ -155,31 +158,3 @@ def _tree(text: str) -> HtmlElement:
         cell.attrib.pop("colspan", None)
         cell.attrib.pop("rowspan", None)
     return tree
-
-
-def _pdf(data: bytes) -> Page:
-    """Text of all pages, one paragraph an item. A PDF's own dates are of the file, not the text."""
-    import pypdf
-
-    try:
-        reader = pypdf.PdfReader(io.BytesIO(data))
-        text = "\n\n".join(
-            page.extract_text() for page in itertools.islice(reader.pages, _PDF_PAGES)
-        )
-        title = reader.metadata.title if reader.metadata else None
-    except Exception as error:  # parsers raise whatever a hostile page makes them raise
-        raise ClaimflowError(f"PDF can't be read: {error}") from error
-    text = re.sub(r"(?<=\w)-\n(?=[a-z])", "", text)  # words broken at the end of a line
-    return Page(sentences=_paragraphs(text.split("\n")), title=title or None)
-
-
-def _paragraphs(lines: list[str]) -> list[str]:
-    """Lines of a PDF joined to paragraphs. A blank line ends one, and so does a short line (a
-    heading, or the last of a paragraph) when the next does not go on in lower case."""
-    full = 0.8 * max(map(len, lines), default=0)
-    paragraphs = [""]
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        paragraphs[-1] += f"{line} "
-        if not line.strip() or (len(line) < full and not following[:1].islower()):
-            paragraphs.append("")
-    return paragraphs

@@ -35,21 +35,21 @@ _MONTHS = (
     "nov",
     "dec",
 )
-_DAY = re.compile(
-    rf"(?i)(?<!\d)((?:19|20)\d\d)([/-])(\d{{1,2}}|{'|'.join(_MONTHS)})\2(\d{{1,2}})(?!\d)"
-)
-_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?!\d)")
-_MONTH = re.compile(r"/((?:19|20)\d\d)/(\d\d)(?=/|$)")
+_NAMED = f"(?:{'|'.join(_MONTHS)})[a-z]{{0,6}}"
+_DAY = re.compile(rf"(?i)(?<!\d)((?:19|20)\d\d)([/._-])(\d{{1,2}}|{_NAMED})\2(\d{{1,2}})(?!\d)")
+_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)/?(0[1-9]|1[0-2])/?(0[1-9]|[12]\d|3[01])(?!\d)")
+_MONTH = re.compile(rf"(?i)/((?:19|20)\d\d)/(\d\d|{_NAMED})(?=/|$)")
 
 
 @dataclasses.dataclass(kw_only=True)
 class Guard(Step):
     """Drops pages dated after the claim, and fact-checks of it; counts them by reason in `dropped`.
 
-    The date of a document is its own, else the one in its URL, else (archive_stamps) the day on
-    which an archive kept it. A document without any date stays, and so does one of the day
-    of the claim. When the claim has no date nothing is later: documents that have one are counted
-    as UNDECIDED and stay.
+    A document counts by its URL, and by that where redirects led. Its date is its own, unless one
+    in a URL is later by more than the day that time zones make: what a page shows may be the date
+    of something else. Without these it is (archive_stamps) the day on which an archive kept it. A
+    document without any date stays, and so does one of the day of the claim. When the claim has no
+    date nothing is later: documents that have one are counted as UNDECIDED and stay.
 
     sites: fact-checking sites as `host` or `host/path`; a host stands for those below it too.
     verdicts: also drop pages of any site that hold the claim and a verdict in English: a sentence,
@@ -82,31 +82,42 @@ class Guard(Step):
         return cases
 
     def _reason(self, document: Document, claim: Claim) -> str | None:
-        if document.url:
-            if claim.fact_check_url and same_url(document.url) == same_url(claim.fact_check_url):
-                return ARTICLE
-            if checks_facts(document.url, self.sites):
-                return SITE
-        date = document.date or url_date(document.url or "", self.archive_stamps)
+        urls = [url for url in (document.url, document.final_url) if url]
+        article = claim.fact_check_url and same_url(claim.fact_check_url)
+        if any(same_url(url) == article for url in urls):
+            return ARTICLE
+        if any(checks_facts(url, self.sites) for url in urls):
+            return SITE
+        date = self._date(document.date, urls)
         if date and claim.date and date > claim.date:
             return LATER
         if self.verdicts and judges(document, claim.text, self.claim_share):
             return VERDICT
         return UNDECIDED if date and not claim.date else None
 
+    def _date(self, own: datetime.date | None, urls: list[str]) -> datetime.date | None:
+        found = max(filter(None, (url_date(url, False) for url in urls)), default=None)
+        if own and found:
+            return found if found - own > datetime.timedelta(days=1) else own
+        if not own and not found and self.archive_stamps:
+            return max(filter(None, map(url_date, urls)), default=None)
+        return own or found
+
 
 _FINDING = (
     r"(?:(?:mostly|partly|largely|completely|entirely|simply|totally|only|half)[ -])?"
     r"(?:true|false|untrue|incorrect|inaccurate|wrong|misleading|unproven|unfounded|baseless|fake|"
     r"supported|refuted|debunked|satire|pants on fire|out of context|missing context|"
-    r"not (?:true|correct|supported))\b"
+    r"not (?:true|correct|supported))\b(?! (?:to|as|for)\b)"
 )
 _CLAIM = r"(?:claim|statement|assertion|post|story|rumou?r|quote|picture|photo|video)"
 _VERDICT = re.compile(
-    rf"(?i)\b(?:verdict|rating|ruling|our conclusion)\s*[:–—-]\s*(?:the {_CLAIM} is )?{_FINDING}"
+    r"(?i)\b(?:verdict|rating|ruling|our conclusion)(?:\s*[:–—-]\s*|[^\S\n]*\n\s*)"
+    rf"(?:the {_CLAIM} is )?{_FINDING}"
     rf"|\b(?:the|this|that|her|his|their) {_CLAIM} (?:is|was|has been|is rated) {_FINDING}"
     rf"|\bwe (?:have )?(?:rate|rated|find|found|judge|judged) (?:this|the|that) {_CLAIM}"
-    rf"|\bfact[- ]check(?:ed)?\b.{{0,80}}\b{_FINDING}"
+    rf"|\b(?:rate|rated) (?:it|this|that) {_FINDING}"
+    rf"|\bfact[- ]check(?:ed)?\b(?:.|\n){{0,80}}\b{_FINDING}"
 )
 
 
@@ -123,8 +134,10 @@ def judges(document: Document, claim: str, share: float) -> bool:
 
 def checks_facts(url: str, sites: Iterable[str]) -> bool:
     """Whether a URL is of one of the sites, given as `host` or `host/path`."""
-    page = same_url(url).lower()
-    host = page.partition("/")[0]
+    page = re.sub(r"[?#].*", "", same_url(url).lower())
+    host, _, rest = page.partition("/")
+    host = re.sub(r":\d+$", "", host)
+    page = f"{host}/{rest}"
     for site in sites:
         name, _, path = site.partition("/")
         if (host == name or host.endswith(f".{name}")) and (
@@ -137,19 +150,19 @@ def checks_facts(url: str, sites: Iterable[str]) -> bool:
 def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
     """The earliest day that a URL can be of, or None.
 
-    Year first: /2020/11/02, /2020/nov/02, 2020-11-02 or 20201102 in its path, or /2020/11/ (the
-    first of the month); else the stamp of an archive. Dates with the year last are not read, as
-    nothing tells their day from their month.
+    Year first: /2020/11/02, /2020/nov/02, 2020-11-02, 20201102 or /2020/1102/ in its path, or
+    /2020/11/ (the first of the month); else the stamp of an archive. Dates with the year last are
+    not read, as nothing tells their day from their month.
     """
     page, stamp = unwrap(url)
-    path = re.sub(r"[?#].*", "", page)
+    path = re.sub(r"(?i)^https?://[^/]*|[?#].*", "", page)
     found = [(year, month, day) for year, _, month, day in _DAY.findall(path)]
     found += _COMPACT.findall(path)
     found += [(year, month, "1") for year, month in _MONTH.findall(path)]
     if stamp and archive_stamps:
         found.append((stamp[:4], stamp[4:6] or "1", stamp[6:8] or "1"))
     for year, month, day in found:
-        name = month.lower()
+        name = month[:3].lower()
         number = _MONTHS.index(name) + 1 if name in _MONTHS else int(month)
         try:
             return datetime.date(int(year), number, int(day))

@@ -25,7 +25,7 @@ from components.records import Answer, Case, Claim, Document, Query
 from components.retrieve.bm25 import Bm25s
 from components.step import Context, Step
 from components.text import terms
-from components.urls import unwrap
+from components.urls import split
 
 PROMPTS = Path(__file__).parent / "prompts"
 GOLD_PAGE = "gold"  # a page that the annotators answered from; no query found it
@@ -155,12 +155,17 @@ class StoreQueries(Step):
         return {claim.id: found for claim, found in zip(claims, shown, strict=True)}
 
 
+def gold_kinds(kinds: Iterable[str]) -> list[str]:
+    """Those that are made of gold questions, answers or sources."""
+    return [kind for kind in kinds if KINDS[kind].gold]
+
+
 def check_gold(kinds: Iterable[str], claims: list[Claim], evaluated: bool, allow: bool) -> None:
     """Raise ClaimflowError where kinds that need gold have none, or would leak it.
 
     evaluated: systems are scored on these claims. allow: make them all the same.
     """
-    gold = [kind for kind in kinds if KINDS[kind].gold]
+    gold = gold_kinds(kinds)
     if not gold:
         return
     if not any(claim.questions for claim in claims):
@@ -214,7 +219,7 @@ def _background(source: Source) -> list[str]:
 def _provenance(source: Source) -> list[str]:
     """Who published the claim, whether that is satire, and where it comes from."""
     claim, found = source.claim, []
-    host = urllib.parse.urlsplit(unwrap(claim.original_url or "")[0]).netloc.removeprefix("www.")
+    host = split(claim.original_url or "").netloc.removeprefix("www.")
     if host:
         found.append(f"is {host} a satire site")
     for who in (claim.speaker, claim.reporting_source):
@@ -250,7 +255,7 @@ def _url_words(source: Source) -> list[str]:
     """The words in the address of each gold page, with the name of its site."""
     found = []
     for url in source.claim.relevant:
-        parts = urllib.parse.urlsplit(unwrap(url)[0])
+        parts = split(url)
         path = re.sub(r"\.\w{2,5}$", "", urllib.parse.unquote(parts.path))
         words = re.findall(r"[^\W\d_]{2,}|\b(?:19|20)\d\d\b", path)
         site = parts.netloc.removeprefix("www.").rpartition(".")[0]
