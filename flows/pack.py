@@ -71,6 +71,10 @@ def write_back(config: Any) -> dict[str, Any]:
             f"{Path(config.unpack).absolute()} is no packed store: it has no claims.arrow. Give a "
             "folder that `python -m flows.pack path=… to=…` wrote."
         )
+    if open_packed(Path(config.to)):
+        raise ClaimflowError(
+            f"to={config.to} is a packed store: name another folder for the official files."
+        )
     result = counts(packed)
     work("unpack", unpack(packed, Path(config.to)), result["bytes"])
     return result | {"bad": []}
