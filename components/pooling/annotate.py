@@ -278,8 +278,8 @@ def read_sheet(
                     report(problem, on_error, bad)
         except csv.Error as error:
             raise ClaimflowError(
-                f"{path}, line {reader.line_num + 1}: no CSV from here on, {error}. Look for a quote "
-                "that is not closed."
+                f"{path}, line {reader.line_num + 1}: no CSV from here on, {error}. Look for a "
+                "quote that is not closed."
             ) from None
     return list(found.values())
 
