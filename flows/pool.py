@@ -164,7 +164,9 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     write_outcomes(to, outcomes)
     write_open_claims(Path(config.gold), merged(claims, outcomes))
     notes = [f"{config.gold}: {len(claims)} claims with the evidence that was found.", *missing]
-    differ = sum(o.label is None and len({j.label for j in o.judgements}) > 1 for o in outcomes)
+    differ = any(
+        o.label is None and len({j.label for j in o.judgements if j.label}) > 1 for o in outcomes
+    )
     if differ:
         notes.append(f"Open documents: fill in {discuss} or the sheets, and merge again.")
     return {"Judgements": agreement(outcomes)}, notes

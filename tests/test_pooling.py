@@ -557,6 +557,14 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Open documents" not in done.stdout
     assert sheet_rows(begun / "p" / "discuss.csv")[0]["comment"] == "we agree"
+    path = begun / "p" / "sheets" / "annotator_2.csv"
+    whole = path.read_bytes()
+    path.unlink()
+    done = flow(begun, *merging)
+    assert "- annotator_2.csv is missing from " in done.stdout
+    assert "Open documents" not in done.stdout  # to be discussed
+    path.write_bytes(whole)
+    assert flow(begun, *merging).returncode == 0
     # What was made is what the tables were tested with.
     write_files(begun)
     final, released = read_gold(begun / "gold.jsonl"), read_gold(begun / "claims.jsonl")
