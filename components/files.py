@@ -104,6 +104,8 @@ def check_file(path: Path, what: str) -> None:
 
 # What files begin with that are no text, and what to do with them.
 _BINARY = {
+    codecs.BOM_UTF32_LE: "is UTF-32: save it as UTF-8 (`iconv -f UTF-32 -t UTF-8`)",
+    codecs.BOM_UTF32_BE: "is UTF-32: save it as UTF-8 (`iconv -f UTF-32 -t UTF-8`)",
     b"\x1f\x8b": "is compressed (gzip): unpack it",
     b"BZh": "is compressed (bzip2): unpack it",
     b"\xfd7zXZ": "is compressed (xz): unpack it",

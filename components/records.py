@@ -8,10 +8,11 @@ documents); question and answer together are *evidence*; the *verdict* is a labe
 from __future__ import annotations
 
 import codecs
+import collections
 import datetime
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -243,12 +244,14 @@ def decode(data: bytes | str, type: type[T] | Any) -> T:
 
 
 class BadLine(Record):
-    """A line that a reader could not use. rest: nor what stands behind it, be it records."""
+    """A line that a reader could not use. rest: nor what stands behind it, be it records.
+    whole: nothing is lost by it."""
 
     file: str
     line: int
     reason: str
     rest: bool = False
+    whole: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}: {self.reason}"
@@ -266,7 +269,11 @@ def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
 
 
 def read_lines(
-    path: Path, type: Any, on_error: str | None = None, bad: list[BadLine] | None = None
+    path: Path,
+    type: Any,
+    on_error: str | None = None,
+    bad: list[BadLine] | None = None,
+    twice: list[str] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yield (line number from 1, record) of a file of JSON lines, or of one JSON list.
 
@@ -276,10 +283,16 @@ def read_lines(
     which no JSON writer takes back, become U+FFFD.
     A list that breaks off, or is no JSON from some point on, gives the records before it. One
     object over several lines is one bad line.
+
+    twice: holds the keys that stand twice in one object of the record that was given last. Of
+    these the last counts, as other readers have it.
     """
     as_list = beginning(path, 1).startswith("[")
+    again = json.JSONDecoder(  # of a line: msgspec does not tell
+        object_pairs_hook=None if twice is None else _noting(twice), parse_int=str
+    )
     with open_utf8(path) as file:
-        items = _list_items(file) if as_list else _lines(file)
+        items = _list_items(file, twice) if as_list else _lines(file)
         for record, (number, item) in enumerate(items, 1):
             try:
                 if isinstance(item, ClaimflowError):
@@ -287,7 +300,11 @@ def read_lines(
                 if isinstance(item, bytes):
                     if not item.strip():
                         continue
-                    yield number, decode_line(item, type)
+                    value = decode_line(item, type)
+                    if twice is not None:
+                        twice.clear()
+                        again.decode(item.decode("utf-8-sig", "replace"))
+                    yield number, value
                 else:
                     yield number, msgspec.convert(item, type)
             except (ValueError, ClaimflowError, RecursionError) as error:
@@ -295,7 +312,13 @@ def read_lines(
                 # A list may stand on one line.
                 reason = f"record {record}: {plain(error)}" if as_list else whole or plain(error)
                 rest = bool(whole) or isinstance(error, _BrokenOffError)
-                problem = BadLine(file=str(path), line=number, reason=reason, rest=rest)
+                problem = BadLine(
+                    file=str(path),
+                    line=number,
+                    reason=reason,
+                    rest=rest,
+                    whole=isinstance(error, _CommaError),
+                )
                 nothing = rest and record == 1  # that a skip would leave
                 report(problem, None if nothing and on_error == "stop" else on_error, bad)
                 if whole:
@@ -304,6 +327,10 @@ def read_lines(
 
 class _BrokenOffError(ClaimflowError):
     """Nothing can be read from here on."""
+
+
+class _CommaError(ClaimflowError):
+    """A comma behind the last record."""
 
 
 def report(problem: BadLine, on_error: str | None, bad: list[BadLine] | None) -> None:
@@ -357,7 +384,7 @@ def _over_lines(path: Path) -> str | None:
         line = text.count("\n", 0, error.pos) + 1
         at = f"which ends in: {error.msg}, line {line}" if len(text) < OUTLINE else "a large one"
         return f"one JSON object over several lines, no list and no lines of JSON; {at}"
-    except RecursionError:
+    except (ValueError, RecursionError):
         return None
     if end <= first:
         return None
@@ -393,8 +420,11 @@ def outline(value: dict[str, Any]) -> str:
 class _Text:
     """The text of a file, in a window that moves on."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, twice: list[str] | None) -> None:
         self.file = file
+        self.twice = twice  # see `read_lines`
+        hook = None if twice is None else _noting(twice)
+        self.parse = json.JSONDecoder(object_pairs_hook=hook).raw_decode
         self.decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self.text = ""
         self.at = 0  # where to read on
@@ -426,28 +456,49 @@ class _Text:
                 return ""
 
     def item(self) -> Any:
-        """The JSON value that begins here. JSONDecodeError, with `pos` after the start, if none."""
+        """The JSON value that begins here. JSONDecodeError, with `pos` after the start, if none; a
+        ClaimflowError in its place if it has a number of more digits than can be read."""
+        parse = self.parse
         while True:
+            if self.twice:
+                self.twice.clear()
             try:
-                value, end = _parse(self.text, self.at)
+                value, end = parse(self.text, self.at)
             except json.JSONDecodeError as error:
                 # What breaks off at the end of the window may go on behind it.
                 inside = error.pos < len(self.text) - 64 and "Unterminated" not in error.msg
                 if inside or not self.more():
                     self.move(error.pos)
                     raise
+            except ValueError:
+                parse = _pass_over
             else:
                 # A number may go on, be it with `.5` or `e-7`.
                 if end < len(self.text) - 3 or not self.more():
                     lone = _SURROGATE.search(self.text, self.at, end)
                     self.move(end)
+                    if parse is _pass_over:
+                        return ClaimflowError("a number in it has more digits than can be read")
                     return _whole(value) if lone else value
 
 
-def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
+def _noting(twice: list[str]) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """Makes objects for a JSON parser, and adds to `twice` the keys that stand twice in one."""
+
+    def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            counts = collections.Counter(key for key, _ in pairs)
+            twice.extend(key for key, n in counts.items() if n > 1 and key not in twice)
+        return value
+
+    return note
+
+
+def _list_items(file: BinaryIO, twice: list[str] | None = None) -> Iterator[tuple[int, Any]]:
     """(line number, item) of a JSON list, read piece by piece; a ClaimflowError as item where it
     can't be read on."""
-    text = _Text(file)
+    text = _Text(file, twice)
     text.next()
     text.move(text.at + 1)
     while text.next() not in ("]", ""):
@@ -464,7 +515,7 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         if text.next() == ",":
             text.move(text.at + 1)
             if text.next() == "]":
-                yield text.line, ClaimflowError("a comma before the end of the list")
+                yield text.line, _CommaError("a comma before the end of the list")
         elif text.next() != "]":
             reason = "the list breaks off after the record that begins here"
             yield line, _BrokenOffError(reason)
@@ -474,7 +525,7 @@ def _list_items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
         return
     text.move(text.at + 1)
     if text.next():
-        yield text.line, ClaimflowError("more stands behind the end of the list")
+        yield text.line, _BrokenOffError("more stands behind the end of the list")
 
 
 def _after_gap(text: str, at: int) -> int:
@@ -485,6 +536,7 @@ WINDOW = 2**22  # bytes read at once
 OUTLINE = 2**26  # bytes by which one object is told from lines
 _OF_RECORDS = {"id", "claim_id", "claim", "evidence", "label", "pred_label", "questions"}
 _parse = json.JSONDecoder().raw_decode
+_pass_over = json.JSONDecoder(parse_int=str).raw_decode  # any number of digits
 _GAP = re.compile(r"\s*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

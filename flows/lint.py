@@ -6,7 +6,8 @@
 Takes every submission form, recognised by content. gold: claims, which say the ids that are due,
 texts, dates and fact-checks; labels and evidence in it tell only whether the file is the gold file
 itself. A repair leaves out what is said twice, and says so; a record that alone says something is
-left out only if no claim asks for it. The exit code is 1 when errors are left.
+left out only if no claim asks for it, or it can't be read. The exit code is 1 when errors are left,
+or a repaired file lacks what could not be read.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def main(config: Any) -> None:
         write_whole(Path(config.out), encode(report))
     if config.sarif:
         write_whole(Path(config.sarif), encode(sarif(report)))
-    if report.errors:
+    if report.errors or report.lost or report.unread:
         sys.exit(1)
 
 
@@ -45,7 +46,7 @@ def show(report: Any, most: int = 3) -> None:
     """Print the first findings of each rule."""
     from rich.console import Console
 
-    from components.datasets.lint import RULES
+    from components.datasets.lint import RULES, about
     from components.errors import listed
 
     console = Console(soft_wrap=True, highlight=False)
@@ -54,7 +55,7 @@ def show(report: Any, most: int = 3) -> None:
         console.print(line, markup=False)
 
     say(f"{report.file}: form {report.form}, {number(report.records, 'record')}")
-    for rule, about in RULES.items():
+    for rule in RULES:
         found = [f for f in report.findings if f.rule == rule]
         if not found:
             continue
@@ -63,7 +64,7 @@ def show(report: Any, most: int = 3) -> None:
         deleted = sum(f.done.startswith("Deleted") for f in fixed)
         counts = {"mended": len(fixed) - deleted, "deleted": deleted}
         shown = "".join(f", {n} {what}" for what, n in counts.items() if n)
-        say(f"{level} {rule} ({len(found)}{shown}): {about}")
+        say(f"{level} {rule} ({len(found)}{shown}): {about(rule, report.form)}")
         for finding in found[:most]:
             say(f"    {finding}")
         if len(found) > most:
@@ -72,13 +73,20 @@ def show(report: Any, most: int = 3) -> None:
         say(f"not checked: {rule}, for want of gold=FILE")
     if report.repaired:
         left = [number(report.left_out, "record")] if report.left_out else []
+        if report.lost:
+            left[0] += f" ({report.lost} of them can't be read)"
         if report.unread:
             left.append(f"what could not be read ({listed(report.unread, 3)})")
         say(f"repaired: {report.repaired}{', without ' if left else ''}{' and '.join(left)}")
+        known = {(f.rule, f.message) for f in report.findings if not f.fixed}
+        new = [f for f in report.left if (f.rule, f.message) not in known]
+        for finding in new[:most]:
+            say(f"    {finding.level} {finding.rule} in it: {finding}")
+        if len(new) > most:
+            say(f"    and {len(new) - most} more in it (out=FILE.json has all)")
     if report.unrepaired:
         say(f"no repaired file is written: {report.unrepaired}")
-    errors = len(report.errors)
-    warnings = sum(not f.fixed for f in report.findings) - errors
+    errors, warnings = len(report.errors), len(report.warnings)
     left = " left" if report.repaired else ""
     say(f"{number(errors, 'error')}, {number(warnings, 'warning')}{left}")
 

@@ -144,30 +144,29 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     """Count agreement, and write the claims with the evidence that was found."""
     from components.datasets.gold import read_gold
     from components.datasets.scifact import write_open_claims
-    from components.errors import ClaimflowError
     from components.pooling.annotate import (
         DISCUSS,
         agreement,
         merged,
         read_pool,
         read_sheet,
+        read_sheets,
         settle,
         write_outcomes,
     )
 
     to = Path(config.to)
     claims, pooled = read_gold(Path(config.claims)), read_pool(to)
-    paths = sorted((to / "sheets").glob("*.csv"))
-    if not paths:
-        raise ClaimflowError(f"No sheets in {(to / 'sheets').absolute()}.")
-    judgements = [j for path in paths for j in read_sheet(path, pooled, config.on_error, bad)]
+    judgements, missing = read_sheets(to, pooled, config.on_error, bad)
     discuss = to / DISCUSS
     discussed = read_sheet(discuss, pooled, config.on_error, bad) if discuss.is_file() else []
     outcomes = settle(pooled, judgements, discussed)
     write_outcomes(to, outcomes)
     write_open_claims(Path(config.gold), merged(claims, outcomes))
-    notes = [f"{config.gold}: {len(claims)} claims with the evidence that was found."]
-    differ = sum(o.label is None and len({j.label for j in o.judgements}) > 1 for o in outcomes)
+    notes = [f"{config.gold}: {len(claims)} claims with the evidence that was found.", *missing]
+    differ = any(
+        o.label is None and len({j.label for j in o.judgements if j.label}) > 1 for o in outcomes
+    )
     if differ:
         notes.append(f"Open documents: fill in {discuss} or the sheets, and merge again.")
     return {"Judgements": agreement(outcomes)}, notes

@@ -330,6 +330,55 @@ def test_scifact(tmp_path: Path) -> None:
     assert mended[2]["evidence"]["14"]["label"] == "CONTRADICT"
 
 
+def test_scifact_evidence_that_is_none_is_not_taken_for_averitec(tmp_path: Path) -> None:
+    good = {"id": 1, "evidence": {}}
+    for bad, what in (({"evidence": None}, "null"), ({"evidence": []}, "empty"), ({}, "missing")):
+        text = f"{json.dumps(good)}\n{json.dumps({'id': 2} | bad)}\n"
+        (finding,) = checked(tmp_path, text).errors
+        assert finding.message.startswith(f"its evidence is {what}: in SciFact that is an object")
+        with pytest.raises(ClaimflowError, match=r"line 2: .*, \{\} for none"):
+            read_submission(tmp_path / "pred.json")
+
+
+def test_sentences_below_0(tmp_path: Path) -> None:
+    text = json.dumps({"id": 1, "evidence": {"7": {"label": "SUPPORT", "sentences": [-1, 99]}}})
+    (finding,) = checked(tmp_path, text).errors
+    assert finding.message == "document 7 has no sentence -1"
+
+
+def test_rules_are_said_as_the_form_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evidence = [["A", 0], ["A", 0], *[["A", n] for n in range(6)]]
+    line = {"id": 7, "predicted_label": "SUPPORTS", "predicted_evidence": evidence}
+    report = checked(tmp_path, json.dumps(line))
+    show(report)
+    said = capsys.readouterr().out
+    assert "At most 5 sentences" in said
+    assert "No sentence stands twice" in said
+    assert "METEOR" not in said + json.dumps(sarif(report)["runs"][0]["tool"]["driver"])
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_a_key_that_stands_twice_is_an_error(tmp_path: Path, as_list: bool) -> None:
+    lines = [json.dumps(record(n)) for n in range(2)]
+    lines[1] = lines[1].replace('"pred_label":', '"pred_label": "Supported", "pred_label":')
+    text = "[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines)
+    (finding,) = checked(tmp_path, text).errors
+    assert (finding.rule, finding.line, finding.record) == ("json", 2, "1")
+    assert finding.message.startswith("'pred_label' stands twice in one object")
+    mended = tmp_path / "mended.json"
+    report = checked(tmp_path, text, repaired=mended)
+    assert "Deleted, but for the last." in str(report.findings[0])
+    assert not report.errors
+    assert [p.label for p in read_submission(mended)] == ["Refuted", "Refuted"]
+    said = '{"label": "SUPPORT", "sentences": [0]}'
+    (finding,) = checked(
+        tmp_path, f'{{"id": 3, "evidence": {{"14": {said}, "14": {said}}}}}'
+    ).errors
+    assert (finding.rule, finding.record, finding.message[:4]) == ("json", "3", "'14'")
+
+
 # What passes is accepted, and so is what was mended
 
 LOOSE = settings(
@@ -464,6 +513,42 @@ FORMS = {
 }  # fmt: skip
 
 
+BROKEN = [",]", "[]", '[{"a": 1}]', '{"id": 1', "oh", '"x"', '{"claim_id": ' + "9" * 5000 + "}"]
+
+
+@pytest.mark.parametrize("form", [*FORMS, "2024"])
+@given(data=st.data())
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_a_repair_says_is_left_is_what_the_repaired_file_has(
+    tmp_path: Path, form: str, data: st.DataObject
+) -> None:
+    found = data.draw(RECORDS if form == "2024" else FORMS[form][2])
+    lines = [json.dumps(r) for r in found]
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(lines)))
+        lines.insert(place, data.draw(st.sampled_from(BROKEN)))
+    lines = [line.replace('": ', '": 0, "x": 1, "x": ', data.draw(st.integers(0, 1)))
+             if line.startswith('{"id"') else line for line in lines]  # fmt: skip
+    text = "\n".join(lines) if data.draw(st.booleans()) else f"[{','.join(lines)}]"
+    path, mended = tmp_path / "pred.json", tmp_path / "mended.json"
+    path.write_text(text)
+    claims = data.draw(st.sampled_from([None, CLAIMS]))
+    report = lint(path, claims, repaired=mended)
+    if report.repaired:
+        again = lint(mended, claims)
+        assert report.left == again.findings
+        assert [str(f) for f in report.errors] == [str(f) for f in again.errors]
+        assert [str(f) for f in report.warnings] == [str(f) for f in again.warnings]
+        # And no error is called mended that is still there, but for what the loss brought.
+        known = {f.rule for f in report.findings if not f.fixed}
+        assert {f.rule for f in again.errors} <= known | ({"id"} if report.left_out else set())
+    else:
+        assert report.left == []
+        assert report.errors
+
+
 @pytest.mark.parametrize("form", FORMS)
 @given(data=st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -551,6 +636,102 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
     assert report.left_out == 1
     report = lint(path, [Claim(id=i, text="") for i in "12"], repaired=mended)
     assert report.left_out == 0  # claim 9 may be claim 2
+
+
+def test_a_size_that_the_repair_brings_down_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = [record(n) for n in range(3)]
+    for r in content:  # escaped it takes three times as much as its text
+        r["evidence"][0]["scraped_text"] = "\u20ac" * 10_000
+    monkeypatch.setattr("components.datasets.lint.LARGEST", 20_000)
+    report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
+    assert [f.fixed for f in report.findings] == [True, True]
+    assert not report.errors
+
+
+def test_a_comma_at_the_end_loses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps([record()])[:-1] + ",]"
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.json")
+    assert (report.errors, report.left_out, report.lost) == ([], 0, 0)
+    report = checked(tmp_path, json.dumps([record(), 5, record(1)]), repaired=tmp_path / "mended")
+    assert (report.left_out, report.lost) == (1, 1)
+    show(report)
+    assert "without 1 record (1 of them can't be read)" in capsys.readouterr().out
+
+
+def test_what_only_the_repaired_file_has_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = csv_of(f"Who?{INNER}A{OUTER}") + "1,c\n" + f'2,c,"Who?{INNER}A{OUTER}",Refuted,pred\n'
+    show(checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended.csv"))
+    said = capsys.readouterr().out
+    assert "error id in it: 1 claim is missing: 1." in said
+    assert "1 error, no warnings left" in said
+
+
+def test_a_large_file_in_another_encoding_is_read_piece_by_piece(tmp_path: Path) -> None:
+    import tracemalloc
+
+    texts = [record(n, qas=[("Who?", "a " * 250_000)], claim="\xe9" if n == 60 else "")
+             for n in range(61)]  # fmt: skip
+    path = tmp_path / "pred.json"
+    path.write_bytes(json.dumps(texts, ensure_ascii=False).encode("latin-1"))
+    del texts
+    tracemalloc.start()
+    try:
+        report = lint(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "all of it reads as Windows-1252" in report.errors[0].message
+    assert peak < 35 * 2**20 < 1.5 * path.stat().st_size
+
+
+def test_utf_32_is_told(tmp_path: Path) -> None:
+    for encoding in ("utf-32", "utf-32-be"):
+        text = ("" if encoding == "utf-32" else "\ufeff") + json.dumps([record()])
+        (finding,) = checked(tmp_path, text.encode(encoding)).errors
+        assert finding.message.startswith("the file is UTF-32: save it as UTF-8")
+        with pytest.raises(ClaimflowError, match="is UTF-32"):
+            read_submission(tmp_path / "pred.json")
+
+
+def test_ranks_that_begin_again_are_told(tmp_path: Path) -> None:
+    keys = ["model", "claim_id", "doc_id", "predicted_label", "rank", "p_support", "p_contradict"]
+    rows = [(model, claim, doc, "SUPPORT", doc if model == "one" else 2 * claim + doc, 0.9, 0.1)
+            for model in ("one", "two") for claim in (1, 2) for doc in (1, 2)]  # fmt: skip
+    path = tmp_path / "said.parquet"
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    (finding,) = lint(path).findings
+    assert (finding.rule, finding.level) == ("rank", "warning")
+    assert finding.message == "2 of 4 ranks of one stand there again"
+
+
+def test_ids_of_a_table_as_texts_are_a_warning(tmp_path: Path) -> None:
+    keys = ["model", "claim_id", "doc_id", "predicted_label"]
+    path, mended = tmp_path / "said.parquet", tmp_path / "mended.parquet"
+    rows = [("one", "1", "10", "SUPPORT"), ("one", "02", "x", "SUPPORT")]
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    report = lint(path, repaired=mended)
+    assert [(f.level, f.message.partition(",")[0]) for f in report.findings] == [
+        ("error", "claim_id '02' means 2"),
+        ("warning", "claim_id is a column of texts"),
+        ("warning", "doc_id is a column of texts"),
+    ]
+    assert report.errors == []
+    assert list(pandas.read_parquet(mended)["claim_id"]) == [1, 2]
+    assert list(pandas.read_parquet(mended)["doc_id"]) == ["10", "x"]
+
+
+def test_a_broken_table_has_one_full_stop(tmp_path: Path) -> None:
+    report = checked(tmp_path, b"PAR1 and no more", "said.parquet")
+    assert ".." not in report.findings[0].text
+    with pytest.raises(ClaimflowError) as caught:
+        read_submission(tmp_path / "said.parquet")
+    assert ".." not in str(caught.value).removeprefix(str(tmp_path))
 
 
 def test_what_no_text_can_be_made_of_stays_an_error(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -22,6 +23,7 @@ from components.pooling.annotate import (
     pool,
     read_pool,
     read_sheet,
+    read_sheets,
     settle,
     write_sheets,
 )
@@ -301,7 +303,16 @@ def test_sheets_are_blind_balanced_and_safe(begun: Path) -> None:
     row = next(row for row in sheets[0] if row["doc_id"])
     assert row["claim"] == TEXTS[int(row["claim_id"])]
     assert row["abstract"] == f"[0] It grows. [1] See {row['doc_id']}, “Ölte”."
-    assert read_pool(begun / "a") == pooled
+    key = read_pool(begun / "a")
+    assert [msgspec.structs.replace(p, sentences=None, judges=[]) for p in key] == pooled
+    assert {p.sentences for p in key} == {2}
+    for p in key:  # the key says who has which document
+        names = [
+            f.stem
+            for f, sheet in zip(paths, sheets, strict=True)
+            if (p.claim, p.doc) in {(row["claim_id"], row["doc_id"]) for row in sheet}
+        ]
+        assert p.judges == names  # fmt: skip
     again = write_sheets(begun / "b", pooled, claims, documents(begun), annotators=3)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
     other = write_sheets(begun / "c", pooled, claims, documents(begun), annotators=3, seed=1)
@@ -312,6 +323,9 @@ def test_sheets_are_blind_balanced_and_safe(begun: Path) -> None:
         write_sheets(begun / "d", pooled, claims, [d for d in documents(begun) if d.id != "11"])
     with pytest.raises(ClaimflowError, match="judgements=4, annotators=3"):
         write_sheets(begun / "d", pooled, claims, documents(begun), judgements=4)
+    with pytest.raises(ClaimflowError, match="Nothing is to be judged"):
+        write_sheets(begun / "d", [], claims, documents(begun))
+    assert not (begun / "d").exists()
 
 
 # Judging
@@ -360,6 +374,97 @@ def test_judgements_are_counted_settled_and_merged(begun: Path) -> None:
     assert len(merged(claims, after)[0].gold) == 3
 
 
+@pytest.fixture
+def sent(begun: Path) -> Path:
+    """A folder of which every sheet is filled in with SUPPORT."""
+    claims = read_gold(begun / "claims.jsonl")
+    pooled = pool(claims, read_systems(begun / "predictions.parquet"), depth=4)
+    for path in write_sheets(begun / "p", pooled, claims, documents(begun)):
+        fill(path, [row | {"label": S} for row in sheet_rows(path)])
+    return begun / "p"
+
+
+def fill(path: Path, rows: list[dict[str, str]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def open_of(folder: Path) -> tuple[set[str], list[str]]:
+    """(documents that are open, notes)."""
+    pooled = read_pool(folder)
+    judgements, notes = read_sheets(folder, pooled)
+    return {o.pooled.doc for o in settle(pooled, judgements) if o.label is None}, notes
+
+
+def test_nothing_is_settled_without_all_who_are_due(sent: Path) -> None:
+    assert open_of(sent) == (set(), [])
+    path = sent / "sheets" / "annotator_2.csv"
+    rows = sheet_rows(path)
+    path.unlink()
+    missing, notes = open_of(sent)
+    assert missing == {row["doc_id"] for row in rows}
+    assert notes == [
+        f"annotator_2.csv is missing from {sent / 'sheets'}: the documents that it judges "
+        f"({len(rows)}) stay open."
+    ]
+    fill(path, rows[1:])
+    missing, notes = open_of(sent)
+    assert missing == {rows[0]["doc_id"]}
+    assert notes == [
+        f"{path} lacks rows of documents that it judges (1), which stay open; the first: claim "
+        f"{rows[0]['claim_id']}, document {rows[0]['doc_id']}."
+    ]
+    fill(path, [rows[0] | {"label": ""}, *rows[1:]])  # not yet
+    assert open_of(sent) == ({rows[0]["doc_id"]}, [])
+
+
+def test_a_sheet_counts_once_and_for_whom_it_was_made(sent: Path) -> None:
+    first, second = (sent / "sheets" / f"annotator_{n}.csv" for n in (1, 2))
+    copy = first.with_name("annotator_1 (copy).csv")
+    copy.write_bytes(first.read_bytes())
+    with pytest.raises(
+        ClaimflowError, match=r"\(copy\)\.csv is nobody's: the sheets are annotator_1"
+    ):
+        open_of(sent)
+    copy.unlink()
+    strange = [row for row in sheet_rows(first)
+               if row["doc_id"] not in {r["doc_id"] for r in sheet_rows(second)}]  # fmt: skip
+    fill(second, [*sheet_rows(second), strange[0]])
+    with pytest.raises(ClaimflowError, match="is for annotator_1 and annotator_3 to judge"):
+        open_of(sent)
+
+
+def test_a_sentence_that_the_abstract_does_not_have(sent: Path) -> None:
+    path = sent / "sheets" / "annotator_1.csv"
+    rows = sheet_rows(path)
+    fill(path, [rows[0] | {"sentences": "[0] 1"}, rows[1] | {"sentences": "[0], 2"}, *rows[2:]])
+    with pytest.raises(
+        ClaimflowError, match=r"annotator_1\.csv, line 3: .* has no sentence 2: its"
+    ):
+        open_of(sent)
+
+
+def test_a_key_of_before_says_what_is_not_seen(sent: Path) -> None:
+    path = sent / "pool.jsonl"
+    old = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({k: r[k] for k in ("claim", "doc", "ranks")}) + "\n"
+                            for r in old))  # fmt: skip
+    (sent / "sheets" / "annotator_2.csv").unlink()
+    (note,) = open_of(sent)[1]
+    assert "does not say who is due to judge what" in note
+
+
+def test_a_sheet_in_another_encoding_is_refused(sent: Path) -> None:
+    path = sent / "sheets" / "annotator_1.csv"
+    path.write_bytes(
+        path.read_text().replace("\u201c", '""').replace("\u201d", '""').encode("latin-1")
+    )
+    with pytest.raises(ClaimflowError, match=r"annotator_1\.csv, line 2: byte 0xd6 is no UTF-8"):
+        open_of(sent)
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -367,6 +472,7 @@ def test_judgements_are_counted_settled_and_merged(begun: Path) -> None:
         ("1,99,SUPPORT,", "claim 1, document 99 is not in the pool"),
         ("1,12,SUPPORT,", "claim 1, document 12 again"),
         ("1,11,SUPPORT,first", "'first' is not the number of a sentence"),
+        pytest.param(f"1,11,SUPPORT,{'9' * 5000}", "9' is not the number of a sentence", id="long"),
         ("1", "claim 1, document  is not in the pool"),
     ],
 )
@@ -382,6 +488,11 @@ def test_a_bad_row_of_a_sheet_costs_itself_alone(begun: Path, row: str, reason: 
     bad: list[BadLine] = []
     assert read_sheet(path, pooled, "skip", bad) == [judged("x", "1", "12", S, 0, 1)]
     assert [b.line for b in bad] == [3]
+    path.write_text(f'claim_id,doc_id,label\n1,12,"{"x" * 200_000}\n')
+    with pytest.raises(
+        ClaimflowError, match=r"x\.csv, line 2: no CSV .* a quote that is not closed"
+    ):
+        read_sheet(path, pooled)
     path.write_text("claim_id,label\n")
     with pytest.raises(ClaimflowError, match="has no column doc_id"):
         read_sheet(path, pooled)
@@ -446,6 +557,14 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Open documents" not in done.stdout
     assert sheet_rows(begun / "p" / "discuss.csv")[0]["comment"] == "we agree"
+    path = begun / "p" / "sheets" / "annotator_2.csv"
+    whole = path.read_bytes()
+    path.unlink()
+    done = flow(begun, *merging)
+    assert "- annotator_2.csv is missing from " in done.stdout
+    assert "Open documents" not in done.stdout  # to be discussed
+    path.write_bytes(whole)
+    assert flow(begun, *merging).returncode == 0
     # What was made is what the tables were tested with.
     write_files(begun)
     final, released = read_gold(begun / "gold.jsonl"), read_gold(begun / "claims.jsonl")

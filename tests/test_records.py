@@ -73,3 +73,38 @@ def test_lines_are_counted_over_windows(tmp_path: Path, monkeypatch: pytest.Monk
     assert [(b.line, b.reason) for b in bad] == [
         (6, "record 3: Expecting value; the list can't be read on from here")
     ]
+
+
+def test_a_number_too_long_is_a_bad_line_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "list.json"
+    lines = ['{"a": 1}', '{"a": ' + "9" * 5000 + "}", '{"a": 3}']
+    for window in (records.WINDOW, 50):
+        monkeypatch.setattr(records, "WINDOW", window)
+        for text in ("[" + ",\n".join(lines) + "]", "\n".join(lines)):
+            path.write_text(text)
+            bad: list[BadLine] = []
+            assert list(read_lines(path, Any, "skip", bad)) == [(1, {"a": 1}), (3, {"a": 3})]
+            assert [b.line for b in bad] == [2]
+    path.write_text('{"a":\n' + "9" * 5000 + ",\n")
+    with pytest.raises(ClaimflowError, match="line 1: "):
+        list(read_lines(path, Any))
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_keys_that_stand_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_list: bool
+) -> None:
+    lines = [
+        '{"a": 1, "b": {"a": "\\"a\\": 1", "c\\\\": 2}}',
+        '{"a": 1, "b": [{"c" : 2, "d": 3, "c": 2}], "a":4, "a": NaN}',
+        '{"b": 1}',
+    ]
+    path = tmp_path / "list.json"
+    path.write_text("[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines))
+    for window in (records.WINDOW, 7):
+        monkeypatch.setattr(records, "WINDOW", window)
+        twice: list[str] = []
+        found = [list(twice) for _ in read_lines(path, Any, twice=twice)]
+        assert found == [[], ["c", "a"], []]

@@ -285,7 +285,7 @@ def test_reads_the_released_table(tmp_path: Path) -> None:
         json.loads(x) for x in gold.read_text().splitlines()
     ]
     path = table(tmp_path / "said.parqet", official("one", ROWS) + official("two", ROWS[:3]))
-    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Say system=NAME, one of one, two"):
+    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Say model=NAME, one of one, two"):
         read_submission(path)
     with pytest.raises(ClaimflowError, match=r"has no system 'tow'\. Did you mean 'two'\?"):
         read_submission(path, system="tow")
@@ -293,6 +293,24 @@ def test_reads_the_released_table(tmp_path: Path) -> None:
     assert two == says(*ROWS[:3])
     scores = scifact_open(read_submission(path, system="one"), claims)
     assert values(scores)[:3] == pytest.approx([1 / 4, 1 / 2, 1 / 3])
+
+
+def test_arsjoint_has_no_average_precision(tmp_path: Path) -> None:
+    path = tmp_path / "said.parquet"
+    row = {"claim_id": 1, "doc_id": 10, "predicted_label": S, "rank": 1}
+    row |= {"p_support": 0.9, "p_contradict": 0.1}
+    rows = [{"model": name} | row for name in ("arsjoint", "other")]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    claims = [claim("1", **{"10": S})]
+    warnings: list[str] = []
+    for system, measures in (("arsjoint", MEASURES[:3]), ("other", MEASURES)):
+        said = read_submission(path, system=system, warnings=warnings)
+        found = scifact_open(said, claims).measures
+        assert tuple(m for m in found if m in MEASURES) == measures
+    assert len(warnings) == 1
+    assert "of arsjoint are no confidences" in warnings[0]
+    parquet.write_table(pa.Table.from_pylist(rows[:1]), path)
+    assert "abstract_ap" not in scifact_open(read_submission(path), claims).measures
 
 
 def test_a_bad_row_costs_itself_alone(tmp_path: Path) -> None:

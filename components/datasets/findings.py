@@ -34,19 +34,32 @@ def prediction_from(raw: dict[str, Any]) -> Prediction | None:
 
 
 def read_table(
-    path: Path, system: str | None, on_error: str = "stop", bad: list[BadLine] | None = None
+    path: Path,
+    system: str | None,
+    on_error: str = "stop",
+    bad: list[BadLine] | None = None,
+    warnings: list[str] | None = None,
 ) -> list[Prediction]:
     """Predictions of one system of SciFact-Open's Parquet table; `system` may be None if it holds
-    one only."""
+    one only. Those in WITHOUT_CONFIDENCE lose their probabilities, which `warnings` says."""
     systems = scifact.read_systems(path, on_error, bad)
     if not systems:
         raise ClaimflowError(f"{path} has no row that can be read.")
     if system is None and len(systems) == 1:
-        return next(iter(systems.values()))
-    if system not in systems:
+        system = next(iter(systems))
+    if system is None or system not in systems:
         wrong = f"has no system '{system}'.{nearest(system, systems)}" if system else ""
         raise ClaimflowError(
-            f"{path} {wrong or f'holds {len(systems)} systems.'} Say system=NAME, one of "
+            f"{path} {wrong or f'holds {len(systems)} systems.'} Say model=NAME, one of "
             f"{', '.join(sorted(systems))}."
         )
-    return systems[system]
+    found = systems[system]
+    if system in scifact.WITHOUT_CONFIDENCE:
+        for finding in (finding for prediction in found for finding in prediction.findings):
+            finding.probabilities = {}
+        if warnings is not None:
+            warnings.append(
+                f"p_support and p_contradict of {system} are no confidences (Wadden et al. 2022), "
+                "so it has no average precision. Give another system another name."
+            )
+    return found

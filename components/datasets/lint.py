@@ -65,7 +65,7 @@ LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
 
 RULES = {
     "gold": "Nothing of the gold file stands in it, and it is not the gold file.",
-    "json": "The file is one JSON list, or JSON lines, to its end.",
+    "json": "The file is one JSON list, or JSON lines, to its end; no object has a key twice.",
     "encoding": "The file is UTF-8 without byte order mark, lone surrogates or NUL characters.",
     "size": f"The file has at most {LARGEST // 2**20} MB; portals refused 270 MB.",
     "scraped-text": "No page texts: nothing scores them, and they make the file large.",
@@ -84,9 +84,19 @@ RULES = {
     "boolean": "A yes or no comes with its explanation, as in gold answers.",
     "late-evidence": "No page dated after the claim.",
     "fact-check": "No fact-checking site, and not the claim's own fact-check.",
+    "rank": "Ranks run over all claims of a system; average precision goes down them.",
+}
+FORM_RULES = {  # where a rule means something else in a form
+    "FEVER": {
+        "many-qas": f"At most {FEVER_FIRST} sentences; the others don't count.",
+        "repeated-qa": "No sentence stands twice: each time it counts again.",
+    },
+    "SciFact": {
+        "many-qas": f"At most {SCIFACT_FIRST} sentences of a document; the others don't count.",
+    },
 }
 WARNINGS = {"scraped-text", "no-evidence", "empty-qa", "long-evidence", "many-qas", "repeated-qa"}
-WARNINGS |= {"repeated-question", "late-evidence", "fact-check", "gold"}
+WARNINGS |= {"repeated-question", "late-evidence", "fact-check", "gold", "rank"}
 
 # Fields of the data set that no submission has; the form of 2024 has neither label nor questions.
 _GOLD = {"fact_checking_article", "fact_checking_strategies", "claim_types"}
@@ -96,6 +106,11 @@ _GOLD_2024 = _GOLD | {"label", "questions"}
 _MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 _MISSING |= {"1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 _BOOLEAN = re.compile(r"(?i)\W*(yes|no|true|false)\W*")
+
+
+def about(rule: str, form: str) -> str:
+    """The rule in words, as it is in a form."""
+    return FORM_RULES.get(form, {}).get(rule, RULES[rule])
 
 
 class Finding(Record):
@@ -126,7 +141,7 @@ class Finding(Record):
 
 
 class Report(Record):
-    """What `lint` found in a file."""
+    """What `lint` found in a file. left: what it finds in the repaired file."""
 
     file: str
     form: str
@@ -134,14 +149,25 @@ class Report(Record):
     findings: list[Finding] = []
     unchecked: list[str] = []  # rules that lacked the gold claims
     repaired: str | None = None
+    left: list[Finding] = []
     left_out: int = 0  # records that the repaired file does not have
+    lost: int = 0  # of these, such as can't be read
     unread: list[str] = []  # lines of the file that may hold records which it does not have
     unrepaired: str | None = None  # why no repaired file was written, where one was asked for
 
     @property
     def errors(self) -> list[Finding]:
-        """Errors that are left."""
-        return [f for f in self.findings if f.level == "error" and not f.fixed]
+        """Errors: of the repaired file, if there is one."""
+        return self._of("error")
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """Warnings, likewise."""
+        return self._of("warning")
+
+    def _of(self, level: str) -> list[Finding]:
+        found = self.findings if self.repaired is None else self.left
+        return [finding for finding in found if finding.level == level]
 
 
 @dataclasses.dataclass
@@ -213,6 +239,11 @@ class _Linter:
         self.findings.append(finding)
         return finding
 
+    def lose(self, finding: Finding) -> None:
+        """Count the record of a finding as one that can't be read: no repaired file has it."""
+        finding.fixed, finding.done = self.fix, "Deleted"
+        self.lost += 1
+
     # The file
 
     def read(self, scratch: Path) -> tuple[str, Callable[[Path, list[Any]], bytes]]:
@@ -231,9 +262,9 @@ class _Linter:
                 form = self.csv()
         except ClaimflowError as error:  # no form that is known, or it breaks off
             self.line = self.record = None
-            about = str(error).replace(str(self.source), "the file")
-            about = " ".join(about.replace(str(self.path), "the file").split())
-            self.find("schema", about.rstrip("."), "Write one of the published forms")
+            said = str(error).replace(str(self.source), "the file")
+            said = " ".join(said.replace(str(self.path), "the file").split())
+            self.find("schema", said.rstrip("."), "Write one of the published forms")
             self.lost += 1
             return UNKNOWN, as_file
         self.pairing()
@@ -260,25 +291,24 @@ class _Linter:
             self.find("encoding", "a byte order mark", "Save as UTF-8 without it", True)
         if utf16:
             self.find("encoding", "the file is UTF-16", "Save as UTF-8", True)
-        if fault:
-            self.line, what = fault
-            data = self.path.read_bytes()
-            western = not utf16 and "NUL" not in what and _is_western(data)
+        if fault or utf16:
+            western = False
+            if fault:
+                self.line, what = fault
+                western = not utf16 and "NUL" not in what and _is_western(self.path)
+            self.source = scratch / "text"
             encoding = "cp1252" if western else encoding_of(self.path)
-            text = data.decode(encoding, "replace")
-            self.illegible = text != data.decode(encoding, "ignore")
+            nuls, self.illegible = _copy_text(self.path, self.source, encoding)
             if unmarked := unmarked_utf16(self.path):
                 remedy = f"Save as UTF-8 (`iconv -f {unmarked} -t UTF-8`)"
                 self.find("encoding", "UTF-16 without its mark", remedy)
-            elif "\0" in text:
+            elif nuls:
                 remedy = "Take them out, and save as UTF-8"
                 self.find("encoding", "NUL characters", remedy, True, done="Deleted")
-            else:
+            elif fault:
                 what += "; all of it reads as Windows-1252" if western else ""
                 done = "Written as UTF-8: look whether the letters are right"
                 self.find("encoding", what, "Save as UTF-8", western, done=done)
-            self.source = scratch / "text"
-            self.source.write_text(text.replace("\0", ""), encoding="utf-8", newline="")
         self.line = None
 
     def sizes(self) -> None:
@@ -483,6 +513,14 @@ class _Linter:
             value = " ".join(value.split())
         return value.replace("\0", "")
 
+    def text_at(self, holder: dict[str, Any], key: str) -> str:
+        """The text under a key, mended there, but for a list or an object."""
+        given = holder.get(key)
+        text = self.text(given, key)
+        if not isinstance(given, (list, dict)):
+            holder[key] = text
+        return text
+
     def qas(self, qas: list[_Qa]) -> list[_Qa]:
         """Those that the repaired file keeps."""
         claim = (self.claims or {}).get(self.record or "")
@@ -558,7 +596,8 @@ class _Linter:
         forms: dict[str, int] = {}
         position = 0
         unread = 0
-        for line, raw in read_lines(self.source, Any, "skip", bad):
+        twice: list[str] = []
+        for line, raw in read_lines(self.source, Any, "skip", bad, twice):
             self.line, self.record = line, None
             position += 1 + len(bad) - unread
             unread = len(bad)
@@ -568,8 +607,7 @@ class _Linter:
                 self.rename(raw)
                 form = _form(raw)
             except ClaimflowError as error:
-                self.find("schema", str(error), "Write one of the published forms")
-                self.lost += 1
+                self.lose(self.find("schema", str(error), "Write one of the published forms"))
                 continue
             forms[form] = forms.get(form, 0) + 1
             known = len(self.findings)
@@ -579,14 +617,21 @@ class _Linter:
             except msgspec.ValidationError as error:
                 if all(f.fixable or f.level == "warning" for f in self.findings[known:]):
                     self.find("schema", plain(error), "Write what the form has there")
+            for key in twice:
+                message = (
+                    f"'{_cut(key)}' stands twice in one object, of which evaluators read the last"
+                )
+                done = "Deleted, but for the last"
+                self.find("json", message, "Keep one", True, done=done)
             self.keep(raw, raw.get("claim"))
         for problem in bad:
             self.line, self.record = problem.line, None
-            self.find("json", problem.reason, "Write it anew")
+            finding = self.find("json", problem.reason, "Write it anew", problem.whole)
             if problem.rest:
+                finding.fixed, finding.done = self.fix, "Deleted"
                 self.unread.append(f"the rest of the file, from line {problem.line}")
-            else:
-                self.lost += 1
+            elif not problem.whole:
+                self.lose(finding)
         if len(forms) > 1:
             self.line = self.record = None
             self.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
@@ -610,7 +655,8 @@ class _Linter:
         if not given:
             self.find("id", "no claim_id", "Give the id of the claim")
         raw["pred_label"] = self.label(raw["pred_label"])
-        raw["claim"] = self.text(raw.get("claim") or "", "claim")
+        raw["claim"] = raw.get("claim") or ""
+        self.text_at(raw, "claim")
         raw["evidence"] = self.evidence(raw.get("evidence"))
         if "string_evidence" in raw:
             raw["string_evidence"] = self.strings(raw["string_evidence"])
@@ -627,14 +673,13 @@ class _Linter:
                 self.find("schema", message, "Drop it", True, done="Deleted")
                 continue
             self.scraped += len(str(item.pop("scraped_text", "")).encode("utf-8", "replace"))
-            for key in ("question", "answer"):
-                item[key] = self.text(item.get(key), key)
+            pair = self.text_at(item, "question"), self.text_at(item, "answer")
             urls = item.get("url")
             if isinstance(urls, float) and math.isnan(urls):
                 self.find("nan", "url is NaN", "Write null", True)
                 item["url"] = urls = None
             urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
-            qas.append((_Qa(item["question"], item["answer"], urls), item))
+            qas.append((_Qa(*pair, urls), item))
         self.qas([qa for qa, _ in qas])
         return [item for qa, item in qas if not qa.drop]
 
@@ -649,12 +694,16 @@ class _Linter:
         self.find("schema", f"{what} is no list", "Write [] for none", True, done=done)
         return []
 
-    def strings(self, items: Any) -> list[str]:
-        """Evidence as texts."""
+    def strings(self, items: Any) -> list[Any]:
+        """Evidence as texts, but for what is a list or an object."""
         found = self.items(items, "string evidence")
-        texts = [self.text(item, "evidence") for item in found]
-        qas = [_Qa(None, text) for text in texts]
-        return [qa.answer for qa in self.qas(qas)]
+        qas = [_Qa(None, self.text(item, "evidence")) for item in found]
+        self.qas(qas)
+        return [
+            item if isinstance(item, (list, dict)) else qa.answer
+            for qa, item in zip(qas, found, strict=True)
+            if not qa.drop
+        ]
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
         self.count_gold(raw, _GOLD)
@@ -670,7 +719,7 @@ class _Linter:
             self.find("schema", "questions is no list of questions", "Write [] for none", True)
             questions = []
         for asked in questions:
-            asked["question"] = self.text(asked.get("question"), "question")
+            question = self.text_at(asked, "question")
             answers = asked.get("answers")
             if not isinstance(answers, list):
                 answers = [] if answers is None else [answers]
@@ -681,7 +730,7 @@ class _Linter:
             answers = [a if isinstance(a, dict) else {"answer": a} for a in answers]
             asked["answers"] = answers
             for answer in answers:
-                answer["answer"] = self.text(answer.get("answer"), "answer")
+                text = self.text_at(answer, "answer")
                 boolean = answer.get("answer_type") == "Boolean"
                 if boolean and not isinstance(answer.get("boolean_explanation"), str):
                     self.find(
@@ -694,7 +743,7 @@ class _Linter:
                     answer.pop("boolean_explanation", None)
                 url = answer.get("source_url")
                 urls = [url] if isinstance(url, str) else []
-                qas.append(_Qa(asked["question"], answer["answer"], urls, explained=boolean))
+                qas.append(_Qa(question, text, urls, explained=boolean))
         if qas or not raw.get("string_evidence"):
             self.qas(qas)
         left = iter(qas)
@@ -725,7 +774,8 @@ class _Linter:
     def run(self, raw: dict[str, Any], position: int) -> None:
         raw["id"] = str(self.name(raw["id"], False))
         raw["label"] = self.label(raw["label"])
-        raw["claim"] = self.text(raw.get("claim") or "", "claim")
+        raw["claim"] = raw.get("claim") or ""
+        self.text_at(raw, "claim")
         raw["evidence"] = self.evidence(raw.get("evidence"))
 
     def fever(self, raw: dict[str, Any], position: int) -> None:
@@ -791,6 +841,9 @@ class _Linter:
                 self.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
             if not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
                 self.find("schema", f"document {doc} has no list of sentences", "Write numbers")
+            elif min(sentences, default=0) < 0:
+                message = f"document {doc} has no sentence {min(sentences)}"
+                self.find("schema", message, "Write numbers from 0")
             elif len(sentences) > SCIFACT_FIRST:
                 message = f"{len(sentences)} sentences of {doc}, of which {SCIFACT_FIRST} count"
                 self.find("many-qas", message, "Put the best first")
@@ -810,7 +863,7 @@ class _Linter:
             rows = parquet.read_table(self.path).to_pylist()
         except (ArrowInvalid, OSError) as error:
             raise ClaimflowError(
-                f"{self.path} is no whole Parquet file: {error}. Write it anew."
+                f"{self.path} is no whole Parquet file: {str(error).rstrip('.')}. Write it anew."
             ) from None
         columns = set(rows[0]) if rows else set()
         if missing := [name for name in TABLE if name not in columns]:
@@ -818,11 +871,16 @@ class _Linter:
             self.lost = len(rows)
             return "SciFact-Open"
         seen: dict[tuple[str, ...], dict[str, Any]] = {}
+        texts: set[str] = set()  # columns of ids that are texts
+        ranks: dict[str, list[float]] = {}
         for self.line, row in enumerate(rows, 1):
             for name in ("claim_id", "doc_id"):
                 if (meant := whole_number(row[name])) is not None:
-                    if isinstance(row[name], str):  # the scorer joins by numbers
-                        self.find("id", f"{name} {row[name]!r} is no number", "Write one", True)
+                    if row[name] == str(meant):
+                        texts.add(name)
+                    elif isinstance(row[name], str):
+                        message = f"{name} {_cut(repr(row[name]))} means {meant}"
+                        self.find("id", message, f"Write {meant}", True)
                     row[name] = meant
             self.record = str(row["claim_id"])
             self.order.append(self.record)
@@ -853,6 +911,16 @@ class _Linter:
                     continue
             seen[pair] = dict(row)
             self.kept.append((self.record, row))
+            if type(row.get("rank")) in (int, float) and math.isfinite(row["rank"]):
+                ranks.setdefault(pair[0], []).append(row["rank"])
+        self.line = self.record = None
+        for name in sorted(texts):
+            message = f"{name} is a column of texts, and the official script joins it with numbers"
+            self.find("id", message, "Write numbers", True, "warning")
+        for model, given in ranks.items():
+            if again := len(given) - len(set(given)):
+                message = f"{again} of {len(given)} ranks of {model} stand there again"
+                self.find("rank", message, "Count on over all claims, the surest document first")
         self.settle_strangers(bool(set(self.claims or ()) - set(self.order)))
         return "SciFact-Open"
 
@@ -871,12 +939,13 @@ class _Linter:
             if None in row or None in row.values():  # type: ignore[comparison-overlap]
                 where = f", which runs over {over} lines" if over > 1 else ""
                 message = f"not {len(HEADER)} cells in the row{where}"
-                self.find("schema", message, "Quote the cells, and close quotes")
+                finding = self.find("schema", message, "Quote the cells, and close quotes")
                 self.ids.setdefault(str(row["id"]).strip(), "")
                 if over > 1:  # what stands between two quotes may be several
+                    finding.fixed, finding.done = self.fix, "Deleted"
                     self.unread.append(f"lines {line - over + 1} to {line}")
                 else:
-                    self.lost += 1
+                    self.lose(finding)
                 continue
             self.name(row["id"], False)
             claim = given = row.get("claim", "")
@@ -961,7 +1030,8 @@ def lint(
 
     claims: gold claims, or the claims as published: which ids are due, their dates and
     fact-checks. sites: fact-checking sites, as `Guard` takes them. longest: characters of an
-    answer. repaired: where to write the file with all that can be mended mended.
+    answer. repaired: where to write the file with all that can be mended mended; that is linted
+    again.
 
     A file of no form that is known has that as its finding. Raises ClaimflowError when there is
     no file.
@@ -979,6 +1049,10 @@ def lint(
         repaired = None
         for finding in linter.findings:
             finding.fixed = False
+    else:
+        small = repaired.stat().st_size <= LARGEST
+        for finding in linter.findings:
+            finding.fixed = small if finding.rule == "size" else finding.fixed
     return Report(
         file=str(path),
         form=form,
@@ -986,6 +1060,8 @@ def lint(
         findings=linter.findings,
         unchecked=[] if claims is not None else ["late-evidence", "claim", "id (which are due)"],
         repaired=None if repaired is None else str(repaired),
+        left=[] if repaired is None else lint(repaired, claims, sites, longest).findings,
+        lost=0 if repaired is None else linter.lost,
         left_out=0 if repaired is None else len(linter.order) + linter.lost - len(records),
         unread=[] if repaired is None else linter.unread,
         unrepaired=reason,
@@ -1014,6 +1090,9 @@ def _as_table(path: Path, rows: list[Any]) -> bytes:
     for i, name in enumerate(schema.names):
         if rows and all(type(row[name]) is int for row in rows):  # maybe mended
             schema = schema.set(i, pyarrow.field(name, pyarrow.int64()))
+        elif schema.types[i] in (pyarrow.string(), pyarrow.large_string()):  # some are numbers
+            for row in rows:
+                row[name] = None if row[name] is None else str(row[name])
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema), out)
     return bytes(out.getvalue())
 
@@ -1041,7 +1120,7 @@ def sarif(report: Report) -> dict[str, Any]:
                 "properties": {"claim": finding.record},
             }
         )
-    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
+    rules = [{"id": name, "shortDescription": {"text": about(name, report.form)}} for name in RULES]
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -1072,8 +1151,32 @@ def _said(record: Any) -> Any:
     return {key: value for key, value in record.items() if key not in ("id", "claim_id")}
 
 
-def _is_western(data: bytes) -> bool:
-    """Whether bytes that are no UTF-8 read well as Windows-1252: letters beyond ASCII stand among
+def _copy_text(path: Path, to: Path, encoding: str) -> tuple[bool, bool]:
+    """Write the text of a file as UTF-8, piece by piece: without NULs, and with U+FFFD for what is
+    none in the encoding; (whether there were NULs, whether there was such)."""
+    decode = codecs.getincrementaldecoder(encoding)("replace").decode
+    without = codecs.getincrementaldecoder(encoding)("ignore").decode
+    nuls = lost = False
+    with open(path, "rb") as file, open(to, "w", encoding="utf-8", newline="") as out:
+        while True:
+            data = file.read(2**22)
+            text = decode(data, final=not data)
+            lost = lost or text != without(data, final=not data)
+            nuls = nuls or "\0" in text
+            out.write(text.replace("\0", ""))
+            if not data:
+                return nuls, lost
+
+
+def _is_western(path: Path) -> bool:
+    """Whether a file that is no UTF-8 reads well as Windows-1252: letters beyond ASCII stand among
     others, and none is in UTF-8."""
     utf8 = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
-    return re.search(rb"[\x80-\xff]{5}|[\x81\x8d\x8f\x90\x9d]|" + utf8, data) is None
+    other = re.compile(rb"[\x80-\xff]{5}|[\x81\x8d\x8f\x90\x9d]|" + utf8)
+    before = b""
+    with open(path, "rb") as file:
+        while data := file.read(2**22):
+            if other.search(before + data):
+                return False
+            before = data[-4:]
+    return True

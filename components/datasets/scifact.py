@@ -31,7 +31,8 @@ from components.records import (
 
 LABELS = ("SUPPORT", "CONTRADICT")
 
-
+# Systems whose probabilities in SciFact-Open's table are no confidences: its script gives no AP.
+WITHOUT_CONFIDENCE = ("arsjoint",)
 NEI = ("NEI", "NOT_ENOUGH_INFO")  # in SciFact-Open's predictions; SciFact leaves such documents out
 
 
@@ -228,7 +229,8 @@ def read_systems(
     try:
         rows = parquet.read_table(path).to_pylist()
     except (ArrowInvalid, OSError) as error:
-        raise ClaimflowError(f"{path} is no whole Parquet file: {error}. Write it anew.") from None
+        what = str(error).rstrip(".")
+        raise ClaimflowError(f"{path} is no whole Parquet file: {what}. Write it anew.") from None
     systems: dict[str, dict[str, Prediction]] = {}
     seen: set[tuple[str, str, str]] = set()
     for number, raw in enumerate(rows, 1):

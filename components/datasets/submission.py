@@ -154,6 +154,13 @@ def form_of(raw: dict[str, Any]) -> str:
         return "first EvalAI"
     if "label" in raw and "id" in raw:
         return "run"
+    if not raw.get("evidence") and ("evidence" in raw or raw.keys() <= {"id", "claim"}) and raw:
+        there = "null" if raw.get("evidence", 0) is None else "empty"
+        raise ClaimflowError(
+            f"its evidence is {there if 'evidence' in raw else 'missing'}: in SciFact that is an "
+            "object of documents, {} for none; in AVeriTeC a label stands beside it, in pred_label "
+            "(2024) or in label (before)"
+        )
     raise ClaimflowError(
         "this is no prediction: its label must stand in pred_label (2024), or in label beside "
         f"questions, string_evidence or evidence (before); {outline(raw)}"
@@ -395,12 +402,13 @@ def read_submission(
     on_error: "stop" raises ClaimflowError at the first bad record (missing field, broken cell);
     "skip" appends it to `bad` and goes on. A file in another encoding than UTF-8 or UTF-16 stops in
     any case.
-    warnings: takes what is to be said before any figure, that a CSV calls itself the gold file.
+    warnings: takes what is to be said before any figure: that a CSV calls itself the gold file, and
+    that a system's probabilities are no confidences.
     """
     problems: list[BadLine] = [] if bad is None else bad
     check_file(path, "submission")
     if is_table(path):
-        return findings.read_table(path, system, on_error, problems)
+        return findings.read_table(path, system, on_error, problems, warnings)
     check_text(path)
     if is_json(path):
         return [prediction for _, prediction in _read_json(path, on_error, problems)]

@@ -19,7 +19,7 @@ import msgspec
 from components.datasets.base import checked_label
 from components.datasets.scifact import LABELS
 from components.errors import ClaimflowError
-from components.files import write_whole
+from components.files import check_text, open_text, write_whole
 from components.records import (
     BadLine,
     Claim,
@@ -41,11 +41,17 @@ DISCUSS = "discuss.csv"
 
 
 class Pooled(Record):
-    """A document to be judged for a claim; ranks: of every system that retrieved it."""
+    """A document to be judged for a claim; ranks: of every system that retrieved it.
+
+    sentences: how many its abstract has; judges: the annotators who are due to judge it. Neither is
+    known before there are sheets, nor from the key of an older claimflow.
+    """
 
     claim: str
     doc: str
     ranks: dict[str, int]
+    sentences: int | None = None
+    judges: list[str] = []
 
 
 class Judgement(Record):
@@ -105,12 +111,14 @@ def write_sheets(
     judgements: int = 2,
     seed: int = 13,
 ) -> list[Path]:
-    """Write sheets/annotator_1.csv … and the key pool.jsonl, which annotators must not see.
+    """Write sheets/annotator_1.csv … and the key pool.jsonl, which annotators must not see: it also
+    says who is due to judge what.
 
     Each document goes to `judgements` annotators drawn at random, as many to each; each sheet has
     its own order. Annotators fill in label (SUPPORT, CONTRADICT, NEI) and, where they wish,
     sentences (numbers, as the abstract shows them) and comment.
-    Raises ClaimflowError when there are sheets already, or the text of a document is missing.
+    Raises ClaimflowError when there are sheets already, nothing is to be judged, or the text of a
+    document is missing.
     """
     if not 1 <= judgements <= annotators:
         raise ClaimflowError(
@@ -119,6 +127,11 @@ def write_sheets(
         )
     if list((folder / "sheets").glob("*.csv")):
         raise ClaimflowError(f"{folder / 'sheets'} has sheets already: give another folder.")
+    if not pooled:
+        raise ClaimflowError(
+            "Nothing is to be judged: all that the systems rank within the depth is evidence "
+            "already. Give a larger depth, or other systems."
+        )
     texts = {claim.id: claim.text for claim in claims}
     wanted = {item.doc for item in pooled}
     abstracts = {document.id: document for document in documents if document.id in wanted}
@@ -135,14 +148,25 @@ def write_sheets(
         turn = sorted(sheets, key=lambda sheet: (len(sheet), rng.random()))
         for sheet in turn[:judgements]:
             sheet.append(item)
-    write_lines(folder / KEY, pooled)
+    judges: dict[tuple[str, str], list[str]] = {}
     paths = []
     for number, sheet in enumerate(sheets, 1):
         rows = [
             _sheet_row(i, texts[i.claim], abstracts[i.doc]) for i in rng.sample(sheet, len(sheet))
         ]
         paths.append(folder / "sheets" / f"annotator_{number}.csv")
+        for item in sheet:
+            judges.setdefault((item.claim, item.doc), []).append(paths[-1].stem)
         _write_csv(paths[-1], COLUMNS, rows)
+    key = [
+        msgspec.structs.replace(
+            item,
+            sentences=len(abstracts[item.doc].sentences),
+            judges=judges[item.claim, item.doc],
+        )
+        for item in pooled
+    ]
+    write_lines(folder / KEY, key)
     return paths
 
 
@@ -177,39 +201,93 @@ def read_pool(folder: Path) -> list[Pooled]:
     return [item for _, item in read_lines(folder / KEY, Pooled)]
 
 
+def read_sheets(
+    folder: Path, pooled: list[Pooled], on_error: str = "stop", bad: list[BadLine] | None = None
+) -> tuple[list[Judgement], list[str]]:
+    """(the judgements of all sheets, notes on sheets and rows that are missing).
+
+    Raises ClaimflowError when there is no sheet, or one that nobody was given.
+    """
+    paths = {path.stem: path for path in sorted((folder / "sheets").glob("*.csv"))}
+    if not paths:
+        raise ClaimflowError(f"No sheets in {(folder / 'sheets').absolute()}.")
+    due: dict[str, set[tuple[str, str]]] = {}
+    for item in pooled:
+        for name in item.judges:
+            due.setdefault(name, set()).add((item.claim, item.doc))
+    for name, path in paths.items() if due else ():
+        lost: list[BadLine] = []
+        # A sheet may have no row, where there were few documents.
+        if name not in due and (read_sheet(path, pooled, "skip", lost) or lost):
+            raise ClaimflowError(
+                f"{path} is nobody's: the sheets are {', '.join(sorted(due))}. Give it the name "
+                "that it had, or take it out if it is a copy."
+            )
+    judgements = [j for path in paths.values() for j in read_sheet(path, pooled, on_error, bad)]
+    notes = []
+    if not due:
+        notes.append(
+            f"{folder / KEY} does not say who is due to judge what, nor how long abstracts are: "
+            "an older claimflow wrote it. A sheet or a row that is missing is not seen."
+        )
+    for name, pairs in due.items():
+        if name not in paths:
+            notes.append(
+                f"{name}.csv is missing from {folder / 'sheets'}: the documents that it judges "
+                f"({len(pairs)}) stay open."
+            )
+            continue
+        pairs -= {(j.claim, j.doc) for j in judgements if j.annotator == name}
+        if pairs:
+            claim, doc = min(pairs)
+            notes.append(
+                f"{paths[name]} lacks rows of documents that it judges ({len(pairs)}), which stay "
+                f"open; the first: claim {claim}, document {doc}."
+            )
+    return judgements, notes
+
+
 def read_sheet(
     path: Path, pooled: list[Pooled], on_error: str = "stop", bad: list[BadLine] | None = None
 ) -> list[Judgement]:
     """The judgements of a sheet, named by its file; rows without a label have none yet.
 
-    A bad row (unknown label, document that is not in the pool or stands there twice, sentence that
-    is no number) stops with its line, or with on_error="skip" is appended to `bad`.
+    A bad row (unknown label, document that is not in the pool, stands there twice or is another
+    annotator's, sentence that is no number or that the abstract does not have) stops with its line,
+    or with on_error="skip" is appended to `bad`. Raises ClaimflowError for a file in another
+    encoding than UTF-8: its letters would be lost.
     """
-    known = {(item.claim, item.doc) for item in pooled}
-    text = path.read_bytes().decode("utf-8-sig", "replace")
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    missing = {"claim_id", "doc_id", "label"} - set(reader.fieldnames or [])
-    if missing:
-        raise ClaimflowError(f"{path} has no column {', '.join(sorted(missing))}.")
+    known = {(item.claim, item.doc): item for item in pooled}
+    check_text(path)
     found: dict[tuple[str, str], Judgement] = {}
-    for row in reader:
+    with open_text(path) as lines:
+        reader = csv.DictReader(lines)
         try:
-            judgement = _judgement(path.stem, row)
-            pair = (judgement.claim, judgement.doc)
-            if pair not in known:
-                raise ClaimflowError(f"claim {pair[0]}, document {pair[1]} is not in the pool")
-            if found.setdefault(pair, judgement) is not judgement:
-                raise ClaimflowError(f"claim {pair[0]}, document {pair[1]} again")
-        except ClaimflowError as error:
-            problem = BadLine(file=str(path), line=reader.line_num, reason=str(error))
-            report(problem, on_error, bad)
+            missing = {"claim_id", "doc_id", "label"} - set(reader.fieldnames or [])
+            if missing:
+                raise ClaimflowError(f"{path} has no column {', '.join(sorted(missing))}.")
+            for row in reader:
+                try:
+                    judgement = _judgement(path.stem, row)
+                    pair = (judgement.claim, judgement.doc)
+                    _check(judgement, known.get(pair))
+                    if found.setdefault(pair, judgement) is not judgement:
+                        raise ClaimflowError(f"claim {pair[0]}, document {pair[1]} again")
+                except ClaimflowError as error:
+                    problem = BadLine(file=str(path), line=reader.line_num, reason=str(error))
+                    report(problem, on_error, bad)
+        except csv.Error as error:
+            raise ClaimflowError(
+                f"{path}, line {reader.line_num + 1}: no CSV from here on, {error}. Look for a "
+                "quote that is not closed."
+            ) from None
     return list(found.values())
 
 
 def _judgement(annotator: str, row: dict[str, str | None]) -> Judgement:
     cells = {name: (cell or "").strip() for name, cell in row.items() if isinstance(cell, str)}
     numbers = [n.strip("[]") for n in re.split(r"[\s,;]+", cells.get("sentences", "")) if n]
-    if wrong := [n for n in numbers if not n.isdecimal()]:
+    if wrong := [n for n in numbers if not (n.isdecimal() and len(n) < 10)]:
         raise ClaimflowError(f"'{wrong[0]}' is not the number of a sentence")
     return Judgement(
         annotator=annotator,
@@ -221,11 +299,27 @@ def _judgement(annotator: str, row: dict[str, str | None]) -> Judgement:
     )
 
 
+def _check(judgement: Judgement, item: Pooled | None) -> None:
+    """Raise ClaimflowError for a judgement that the pool has no place for."""
+    where = f"claim {judgement.claim}, document {judgement.doc}"
+    if item is None:
+        raise ClaimflowError(f"{where} is not in the pool")
+    annotators = item.judges if judgement.annotator != Path(DISCUSS).stem else ()
+    if annotators and judgement.annotator not in annotators:
+        raise ClaimflowError(f"{where} is for {' and '.join(annotators)} to judge")
+    last = max(judgement.sentences, default=-1)
+    if item.sentences is not None and last >= item.sentences:
+        raise ClaimflowError(
+            f"{where} has no sentence {last}: its abstract has {item.sentences}, from [0]"
+        )
+
+
 def settle(
     pooled: list[Pooled], judgements: list[Judgement], discussed: Iterable[Judgement] = ()
 ) -> list[Outcome]:
     """The outcome of each pooled document: the label that all its annotators give, or what they
-    agreed on when they discussed it. It stays open while one has not judged, or they differ.
+    agreed on when they discussed it. It stays open while one who is due to judge it has not, with
+    or without a row in a sheet, or they differ.
 
     The sentences are those of all judgements with the label.
     """
@@ -236,6 +330,12 @@ def settle(
     outcomes = []
     for item in pooled:
         found = by_pair.get((item.claim, item.doc), [])
+        given = {judgement.annotator for judgement in found}
+        found += [
+            Judgement(annotator=name, claim=item.claim, doc=item.doc)
+            for name in item.judges
+            if name not in given
+        ]
         labels = {judgement.label for judgement in found}
         decision = last.get((item.claim, item.doc))
         label = labels.pop() if len(labels) == 1 else None
