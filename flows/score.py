@@ -74,7 +74,7 @@ def score(config: Any) -> dict[str, Any]:
     warnings: list[str] = []
     predictions = None
     if "predictions" in reads:
-        path, system = Path(config.predictions), config.get("model")
+        path, system = Path(config.predictions), config.get("system")
         predictions = read_submission(path, config.on_error, bad, system, warnings)
         if not predictions:
             why = f": {bad[0]}" if bad else ""
@@ -90,7 +90,7 @@ def score(config: Any) -> dict[str, Any]:
     scores.notes = list(dict.fromkeys(scores.notes))
     done = time.perf_counter()
     return {
-        "name": config.name or config.get("model") or Path(config[reads[0]]).stem,
+        "name": config.name or config.get("system") or Path(config[reads[0]]).stem,
         "axes": {},
         "measures": scores.measures,
         "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},

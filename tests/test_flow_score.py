@@ -328,26 +328,6 @@ def test_scifact_submission_by_two_scorers(folder: Path) -> None:
     assert "there is no average precision" in " ".join(done.stdout.split())
 
 
-def test_a_system_of_a_table_is_named(folder: Path) -> None:
-    import pandas
-
-    gold = write_lines(
-        folder / "sci.jsonl",
-        {"id": 1, "claim": "a", "evidence": {"7": [{"sentences": [1], "label": "SUPPORT"}]}},
-    )
-    keys = ["model", "claim_id", "doc_id", "predicted_label", "rank", "p_support", "p_contradict"]
-    rows = [(name, 1, 7, "SUPPORT", 1, 0.9, 0.1) for name in ("arsjoint", "other")]
-    pandas.DataFrame(rows, columns=keys).to_parquet(folder / "said.parquet")
-    arguments = [f"predictions={folder}/said.parquet", f"gold={gold}", "scorer=scifact_open"]
-    done = flow(folder, *arguments)
-    assert "holds 2 systems. Say model=NAME, one of arsjoint, other." in done.stderr
-    for name, there in (("arsjoint", False), ("other", True)):
-        done = flow(folder, *arguments, f"model={name}")
-        assert done.returncode == 0, done.stderr
-        assert ("abstract_ap" in done.stdout) == there
-        assert ("of arsjoint are no confidences" in " ".join(done.stdout.split())) != there
-
-
 @pytest.mark.parametrize(
     "scorer",
     [p.stem for p in sorted((CONF / "scorer").glob("*.yaml")) if "\nofficial:" in p.read_text()],

@@ -285,7 +285,7 @@ def test_reads_the_released_table(tmp_path: Path) -> None:
         json.loads(x) for x in gold.read_text().splitlines()
     ]
     path = table(tmp_path / "said.parqet", official("one", ROWS) + official("two", ROWS[:3]))
-    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Say model=NAME, one of one, two"):
+    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Say system=NAME, one of one, two"):
         read_submission(path)
     with pytest.raises(ClaimflowError, match=r"has no system 'tow'\. Did you mean 'two'\?"):
         read_submission(path, system="tow")

@@ -50,7 +50,7 @@ def read_table(
     if system is None or system not in systems:
         wrong = f"has no system '{system}'.{nearest(system, systems)}" if system else ""
         raise ClaimflowError(
-            f"{path} {wrong or f'holds {len(systems)} systems.'} Say model=NAME, one of "
+            f"{path} {wrong or f'holds {len(systems)} systems.'} Say system=NAME, one of "
             f"{', '.join(sorted(systems))}."
         )
     found = systems[system]
