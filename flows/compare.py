@@ -3,6 +3,7 @@
     python -m flows.compare runs=[a.json,b.json]           files that out= of a flow wrote
     python -m flows.compare runs=[ID,ID,ID]                MLflow ids or run folders; a sweep: all
     python -m flows.compare runs=[TEAM.json,TEAM.csv] gold=dev.json     files of predictions
+    python -m flows.compare runs=[TABLE:ONE,TABLE:TWO] gold=FILE scorer=scifact_open
     python -m flows.compare runs='{HerO: hero.json, ours: ID}' primary=qa out=FILE.json
 
 Any mix will do. What was found is printed; the whole report lies in the folder of the comparison
@@ -146,11 +147,13 @@ def read(given: list[Any] | dict[str, Any], config: DictConfig) -> list[Point]:
 
 
 def _of(source: str, config: DictConfig) -> Iterator[Point]:
-    path = Path(source)
+    from components.datasets.submission import named_system
+
+    path, system = named_system(source)
     if path.is_file():
-        runs = _out_file(path)
+        runs = None if system else _out_file(path)
         if runs is None:
-            yield _scored(path, config)
+            yield _scored(source, path, config)
             return
         for run in runs:
             yield _from_out(run, path, config)
@@ -201,8 +204,8 @@ def _from_out(run: dict[str, Any], path: Path, config: DictConfig) -> Point:
         raise ClaimflowError(f"{path}: run {run['name']}: {error}.") from None
 
 
-def _scored(path: Path, config: DictConfig) -> Point:
-    """A file of predictions or rankings, scored now or before."""
+def _scored(source: str, path: Path, config: DictConfig) -> Point:
+    """A file of predictions or rankings, scored now or before. source: as it was named."""
     from omegaconf import OmegaConf
 
     from components.errors import ClaimflowError
@@ -215,7 +218,7 @@ def _scored(path: Path, config: DictConfig) -> Point:
             "them against."
         )
     kind = "rankings" if _is_trec(path) else "predictions"
-    settings = OmegaConf.create({**config, "predictions": None, "rankings": None, kind: str(path)})
+    settings = OmegaConf.create({**config, "predictions": None, "rankings": None, kind: source})
     settings.name = None
     try:
         run = score(settings)
