@@ -221,7 +221,7 @@ def _scored(source: str, path: Path, config: DictConfig) -> Point:
     settings = OmegaConf.create({**config, "predictions": None, "rankings": None, kind: source})
     settings.name = None
     try:
-        run = score(settings)
+        run = score(settings, several=True)
     except ClaimflowError as error:  # of many files, which one?
         raise ClaimflowError(
             str(error) if str(path) in str(error) else f"{path}: {error}"

@@ -44,9 +44,9 @@ def main(config: Any) -> None:
         )
 
 
-def score(config: Any) -> dict[str, Any]:
+def score(config: Any, several: bool = False) -> dict[str, Any]:
     """Read what the scorer needs and score it, or find the scores in the cache: what `out=` holds,
-    and the predictions."""
+    and the predictions. several: other files are scored by the same judge."""
     from components.cache import open_cache
     from components.datasets.gold import read_gold
     from components.datasets.submission import named_system, read_submission
@@ -58,6 +58,7 @@ def score(config: Any) -> dict[str, Any]:
     from flows.build import build, scorer_configs
 
     scorers = [build(node) for node in scorer_configs(config).values()]
+    check_judges(scorers if several else [])
     if len(scorers) > 1:  # of several, those that a file was given for
         scorers = [s for s in scorers if all(config.get(key) for key in s.reads)] or scorers
     reads = list(dict.fromkeys(key for scorer in scorers for key in scorer.reads))
@@ -108,6 +109,13 @@ def score(config: Any) -> dict[str, Any]:
         "skipped": bad,
         "predictions": predictions,
     }
+
+
+def check_judges(scorers: list[Any]) -> None:
+    """Raise ClaimflowError when a judge can't be trusted with several files of evidence."""
+    for scorer in scorers:
+        if judge := getattr(scorer, "judge", None):
+            judge.check_several()
 
 
 def write_tables(folder: Path, scores: Any) -> None:

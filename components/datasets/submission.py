@@ -402,9 +402,7 @@ def read_submission(
     if is_table(path):
         return findings.read_table(path, system, on_error, problems)
     if system is not None:
-        raise ClaimflowError(
-            f"{path} is no table of several systems: name it without '{system}'."
-        )
+        raise ClaimflowError(f"{path} is no table of several systems: name it without '{system}'.")
     check_text(path)
     if is_json(path):
         return [prediction for _, prediction in _read_json(path, on_error, problems)]
