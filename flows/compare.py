@@ -43,6 +43,9 @@ def main(config: DictConfig) -> None:
     from components.score.base import Measure
     from flows.log import Log, say
 
+    for key, least in (("draws", 1), ("claims", 0)):
+        if config[key] < least:
+            raise ClaimflowError(f"{key}={config[key]}: give {least} or more.")
     settings: Any = OmegaConf.to_container(config)
     given = settings["runs"] or []
     points = read(given if isinstance(given, (list, dict)) else [given], config)
@@ -196,7 +199,7 @@ def _from_out(run: dict[str, Any], path: Path, config: DictConfig) -> Point:
             f"{path}: the folder of run {run['name']}, {folder}, is gone, and with it what each "
             "claim scored. Run it again, or compare the file of its predictions with gold=FILE."
         )
-    known = {key: run[key] for key in Point.__struct_fields__ if key in run}
+    known = {key: run[key] for key in _fields(run) if key in run}
     known["measures"] = {m: v for m, v in run["measures"].items() if v["value"] is not None}
     try:
         return msgspec.convert(known, Point)
@@ -226,10 +229,19 @@ def _scored(source: str, path: Path, config: DictConfig) -> Point:
         raise ClaimflowError(
             str(error) if str(path) in str(error) else f"{path}: {error}"
         ) from error
-    point = Point(**{key: run[key] for key in Point.__struct_fields__ if key in run})
+    point = Point(**{key: run[key] for key in _fields(run) if key in run})
     if kind == "predictions":
         point.evidence = {p.id: p.evidence for p in run["predictions"]}
     return point
+
+
+def _fields(run: dict[str, Any]) -> list[str]:
+    """What a comparison takes of a run. What scoring took is no cost of the system: seconds and
+    cache only of runs that say what their steps cost."""
+    from components.report.compare import Point
+
+    timed = run.get("compute")
+    return [key for key in Point.__struct_fields__ if timed or key not in ("seconds", "cache")]
 
 
 def _is_trec(path: Path) -> bool:
