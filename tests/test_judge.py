@@ -28,6 +28,8 @@ from components.score.judge import (
     read_label,
 )
 from components.step import Context
+from flows.experiment import check
+from tests.conftest import compose
 from tests.judging import Flaky, Overloaded, counts, recorded
 
 GOOD = json.dumps(counts((3, 4), (2, 4)))
@@ -295,6 +297,15 @@ def test_a_recorded_reply_to_another_prompt_is_none(ctx: Context, tmp_path: Path
     judge = recorded(tmp_path, line, {"id": "0", "mode": "evidence", "reply": GOOD})
     with pytest.raises(ClaimflowError, match=r"replies\.jsonl, line 2: the reply has no prompt"):
         judge.check_several()
+
+
+def test_a_point_of_a_sweep_takes_no_reply_without_a_prompt(tmp_path: Path) -> None:
+    recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": GOOD})
+    file = f"judge.file={tmp_path}/replies.jsonl"
+    config = compose("scorer=averitec_2025", "judge=recorded", file, "questioner=rules")
+    check(config)
+    with pytest.raises(ClaimflowError, match="line 1: the reply has no prompt"):
+        check(config, several=True)
 
 
 def test_the_questions_are_written_to_be_answered(ctx: Context, tmp_path: Path) -> None:

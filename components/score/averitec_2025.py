@@ -100,6 +100,8 @@ class Averitec2025(JudgedScorer):
             q = [[recall or 0.0 for recall in runs] for runs in q]
             qa = _by_position(claims, qa)
         right = {row["id"]: row["accuracy"] for row in old.per_claim}
+        # Without a reply a claim is left out even where its label is wrong, which makes it 0: to
+        # leave out only those with a right label would take from the mean.
         passed = [
             [None if r is None else right[c.id] * (r > LEVEL) for r in runs]
             for c, runs in zip(claims, qa, strict=True)
