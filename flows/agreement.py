@@ -14,6 +14,7 @@ claim: Spearman, Pearson, Kendall. All with 95 % bootstrap intervals.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,12 @@ def agreement(ratings: dict[str, Any], config: Any, notes: list[str]) -> Rows:
         single = [id for id, unit in units.items() if len(unit) == 1]
         if single:
             notes.append(
-                f"{dimension}: {len(single)} claims with one rating, which are left out of "
-                f"agreement: {listed(single)}."
+                f"{dimension}: claims with one rating, left out of agreement ({len(single)}): "
+                f"{listed(single)}."
             )
         for found in agreements(list(units.values()), config.draws, config.seed):
+            if math.isnan(found.value):
+                notes.append(f"{dimension}: no {found.name}, as all ratings are the same.")
             row = {"dimension": dimension, "level": level(units.values())}
             rows.append(row | msgspec.structs.asdict(found))
     return rows
@@ -133,7 +136,8 @@ def report(levels: dict[str, str], agreed: Rows, correlated: Rows, notes: list[s
     def cells(row: dict[str, Any]) -> list[str]:
         known = row["low"] is not None
         interval = f"[{row['low']:z.3f}, {row['high']:z.3f}]" if known else "–"
-        return [row["name"], f"{row['value']:z.3f}", interval]
+        value = "–" if math.isnan(row["value"]) else f"{row['value']:z.3f}"
+        return [row["name"], value, interval]
 
     columns = ["coefficient", "value", "95 % interval"]
     by_level = {kind: [n for n, k in levels.items() if k == kind] for kind in levels.values()}

@@ -326,8 +326,9 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
         key = found.group(1)
         if key in groups():  # the data sets of one corpus set the groups of an experiment
             return (
-                f"A choice sets the group '{key}', which this flow does not take: choose another; "
-                f"a new slot of yours is +{key}=CHOICE, and a name in pipeline=[…]."
+                f"This flow does not take the group '{key}': leave it out, or choose another where "
+                f"a choice sets it; a new slot of yours is +{key}=CHOICE, and a name in "
+                "pipeline=[…]."
             )
         return f"No setting '{key}'.{_hint(key, config)} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):

@@ -3,6 +3,7 @@
     python -m flows.compare runs=[a.json,b.json]           files that out= of a flow wrote
     python -m flows.compare runs=[ID,ID,ID]                MLflow ids or run folders; a sweep: all
     python -m flows.compare runs=[TEAM.json,TEAM.csv] gold=dev.json     files of predictions
+    python -m flows.compare runs=[TABLE:ONE,TABLE:TWO] gold=FILE scorer=scifact_open
     python -m flows.compare runs='{HerO: hero.json, ours: ID}' primary=qa out=FILE.json
 
 Any mix will do. What was found is printed; the whole report lies in the folder of the comparison
@@ -42,6 +43,9 @@ def main(config: DictConfig) -> None:
     from components.score.base import Measure
     from flows.log import Log, say
 
+    for key, least in (("draws", 1), ("claims", 0)):
+        if config[key] < least:
+            raise ClaimflowError(f"{key}={config[key]}: give {least} or more.")
     settings: Any = OmegaConf.to_container(config)
     given = settings["runs"] or []
     points = read(given if isinstance(given, (list, dict)) else [given], config)
@@ -146,11 +150,13 @@ def read(given: list[Any] | dict[str, Any], config: DictConfig) -> list[Point]:
 
 
 def _of(source: str, config: DictConfig) -> Iterator[Point]:
-    path = Path(source)
+    from components.datasets.submission import named_system
+
+    path, system = named_system(source)
     if path.is_file():
-        runs = _out_file(path)
+        runs = None if system else _out_file(path)
         if runs is None:
-            yield _scored(path, config)
+            yield _scored(source, path, config)
             return
         for run in runs:
             yield _from_out(run, path, config)
@@ -193,7 +199,7 @@ def _from_out(run: dict[str, Any], path: Path, config: DictConfig) -> Point:
             f"{path}: the folder of run {run['name']}, {folder}, is gone, and with it what each "
             "claim scored. Run it again, or compare the file of its predictions with gold=FILE."
         )
-    known = {key: run[key] for key in Point.__struct_fields__ if key in run}
+    known = {key: run[key] for key in _fields(run) if key in run}
     known["measures"] = {m: v for m, v in run["measures"].items() if v["value"] is not None}
     try:
         return msgspec.convert(known, Point)
@@ -201,8 +207,8 @@ def _from_out(run: dict[str, Any], path: Path, config: DictConfig) -> Point:
         raise ClaimflowError(f"{path}: run {run['name']}: {error}.") from None
 
 
-def _scored(path: Path, config: DictConfig) -> Point:
-    """A file of predictions or rankings, scored now or before."""
+def _scored(source: str, path: Path, config: DictConfig) -> Point:
+    """A file of predictions or rankings, scored now or before. source: as it was named."""
     from omegaconf import OmegaConf
 
     from components.errors import ClaimflowError
@@ -215,18 +221,27 @@ def _scored(path: Path, config: DictConfig) -> Point:
             "them against."
         )
     kind = "rankings" if _is_trec(path) else "predictions"
-    settings = OmegaConf.create({**config, "predictions": None, "rankings": None, kind: str(path)})
+    settings = OmegaConf.create({**config, "predictions": None, "rankings": None, kind: source})
     settings.name = None
     try:
-        run = score(settings)
+        run = score(settings, several=True)
     except ClaimflowError as error:  # of many files, which one?
         raise ClaimflowError(
             str(error) if str(path) in str(error) else f"{path}: {error}"
         ) from error
-    point = Point(**{key: run[key] for key in Point.__struct_fields__ if key in run})
+    point = Point(**{key: run[key] for key in _fields(run) if key in run})
     if kind == "predictions":
         point.evidence = {p.id: p.evidence for p in run["predictions"]}
     return point
+
+
+def _fields(run: dict[str, Any]) -> list[str]:
+    """What a comparison takes of a run. What scoring took is no cost of the system: seconds and
+    cache only of runs that say what their steps cost."""
+    from components.report.compare import Point
+
+    timed = run.get("compute")
+    return [key for key in Point.__struct_fields__ if timed or key not in ("seconds", "cache")]
 
 
 def _is_trec(path: Path) -> bool:

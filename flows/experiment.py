@@ -49,7 +49,7 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
         log = Log(config)
     with log:
         if log.record.parent:
-            check(config)  # a point of a sweep that can't start is kept as failed
+            check(config, several=True)  # a point of a sweep that can't start is kept as failed
 
         @flow(name="experiment", flow_run_name=log.record.name.replace("{", "("))
         def experiment() -> None:
@@ -68,17 +68,19 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     return log.record
 
 
-def check(config: DictConfig) -> None:
-    """Raise what is missing or misspelt before any work is done."""
+def check(config: DictConfig, several: bool = False) -> None:
+    """Raise what is missing or misspelt before any work is done. several: other runs are scored by
+    the same judge."""
     from flows.build import build, build_steps, check_settings, scorer_configs
     from flows.runners import task_runner
+    from flows.score import check_judges
     from flows.stages import training
 
     check_settings(config)
     dataset = build(config.dataset)
     training(dataset, dataset.claims(), build_steps(config))
-    for node in scorer_configs(config).values():
-        build(node)
+    scorers = [build(node) for node in scorer_configs(config).values()]
+    check_judges(scorers if several else [])
     task_runner(config.runner)
 
 

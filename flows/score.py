@@ -2,6 +2,7 @@
 
     python -m flows.score predictions=FILE gold=FILE [scorer=averitec_2024] [out=FILE.json]
     python -m flows.score predictions=FILE gold=FILE scorer=fever     also scifact, scifact_open
+    python -m flows.score predictions=TABLE:SYSTEM gold=FILE scorer=scifact_open
     python -m flows.score rankings=FILE gold=FILE scorer=retrieval
     python -m flows.score … to=FOLDER        metrics.json and the tables as CSV as well
 
@@ -43,12 +44,12 @@ def main(config: Any) -> None:
         )
 
 
-def score(config: Any) -> dict[str, Any]:
+def score(config: Any, several: bool = False) -> dict[str, Any]:
     """Read what the scorer needs and score it, or find the scores in the cache: what `out=` holds,
-    and the predictions."""
+    and the predictions. several: other files are scored by the same judge."""
     from components.cache import open_cache
     from components.datasets.gold import read_gold
-    from components.datasets.submission import read_submission
+    from components.datasets.submission import named_system, read_submission
     from components.errors import ClaimflowError
     from components.records import BadLine, skipped
     from components.score.base import Scores, merged, score_once
@@ -57,6 +58,7 @@ def score(config: Any) -> dict[str, Any]:
     from flows.build import build, scorer_configs
 
     scorers = [build(node) for node in scorer_configs(config).values()]
+    check_judges(scorers if several else [])
     if len(scorers) > 1:  # of several, those that a file was given for
         scorers = [s for s in scorers if all(config.get(key) for key in s.reads)] or scorers
     reads = list(dict.fromkeys(key for scorer in scorers for key in scorer.reads))
@@ -64,17 +66,18 @@ def score(config: Any) -> dict[str, Any]:
         path = config.get(key)
         if not path:
             raise ClaimflowError(f"Which file of {key}? Say {key}=FILE.")
-        if Path(path).is_dir():
+        file = named_system(path)[0] if key == "predictions" else Path(path)
+        if file.is_dir():
             raise ClaimflowError(f"{key}={path} is a folder: name a file in it.")
-        if not Path(path).is_file():
+        if not file.is_file():
             raise ClaimflowError(f"{key}={path}: there is no such file ({Path(path).absolute()}).")
     start = time.perf_counter()
     gold = read_gold(Path(config.gold))
     bad: list[BadLine] = []
     warnings: list[str] = []
-    predictions = None
+    predictions = system = None
     if "predictions" in reads:
-        path, system = Path(config.predictions), config.get("system")
+        path, system = named_system(config.predictions)
         predictions = read_submission(path, config.on_error, bad, system, warnings)
         if not predictions:
             why = f": {bad[0]}" if bad else ""
@@ -90,7 +93,7 @@ def score(config: Any) -> dict[str, Any]:
     scores.notes = list(dict.fromkeys(scores.notes))
     done = time.perf_counter()
     return {
-        "name": config.name or config.get("system") or Path(config[reads[0]]).stem,
+        "name": config.name or system or Path(config[reads[0]]).stem,
         "axes": {},
         "measures": scores.measures,
         "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
@@ -106,6 +109,13 @@ def score(config: Any) -> dict[str, Any]:
         "skipped": bad,
         "predictions": predictions,
     }
+
+
+def check_judges(scorers: list[Any]) -> None:
+    """Raise ClaimflowError when a judge can't be trusted with several files of evidence."""
+    for scorer in scorers:
+        if judge := getattr(scorer, "judge", None):
+            judge.check_several()
 
 
 def write_tables(folder: Path, scores: Any) -> None:

@@ -23,7 +23,7 @@ def main(config: Any) -> None:
 
     from components.cache import open_cache
     from components.datasets.gold import read_gold
-    from components.datasets.submission import read_submission, write_json
+    from components.datasets.submission import named_system, read_submission, write_json
     from components.errors import ClaimflowError
     from components.files import write_whole
     from components.records import AVERITEC_LABELS, BadLine, encode, skipped
@@ -31,25 +31,32 @@ def main(config: Any) -> None:
     from components.report.table import csv_bytes
     from components.score.base import Scores, merged, score_once
     from components.score.effect import effects, grid, order_check, repeats_report
+    from components.score.fit import check_form
     from components.score.pairing import first_of_each, note
     from components.score.perturb import TESTS, base_of, perturbed, sample
     from flows.build import build, scorer_configs
+    from flows.score import check_judges
 
+    if config.claims is not None and config.claims < 1:
+        raise ClaimflowError(f"claims={config.claims}: give 1 or more, or null for all.")
     for key in ("gold", "predictions"):
         path = config.get(key)
         if key == "gold" and not path:
             raise ClaimflowError("Which file of gold claims? Say gold=FILE.")
-        if path and not Path(path).is_file():
+        if path and not named_system(path)[0].is_file():
             raise ClaimflowError(f"{key}={path}: there is no such file ({Path(path).absolute()}).")
     scorers = [build(node) for node in scorer_configs(config).values()]
     scorers = [scorer for scorer in scorers if "predictions" in scorer.reads]
     if not scorers:
         raise ClaimflowError("Stress tests need a scorer of predictions, such as scorer=overlap.")
+    check_judges(scorers)
     gold = read_gold(Path(config.gold))
     bad: list[BadLine] = []
     notes: list[str] = []
     if config.predictions:
-        whole = read_submission(Path(config.predictions), config.on_error, bad)
+        path, system = named_system(config.predictions)
+        whole = read_submission(path, config.on_error, bad, system)
+        check_form(whole, "AVeriTeC")
         labels = [p.id for p in whole if p.label not in AVERITEC_LABELS]
         note(notes, "Left out, with a label that AVeriTeC does not have", labels)
         whole = [p for p in whole if p.label in AVERITEC_LABELS]
@@ -101,7 +108,7 @@ def main(config: Any) -> None:
     once = perturbed(base, "repeats_removed", config.seed)
     repeating = sum(len(a.evidence) > len(b.evidence) for a, b in zip(base, once, strict=True))
     notes += repeats_report(found, repeating, len(base))
-    notes += [line for line in before.notes if "judge" in line.lower()]
+    notes += [*before.warnings, *(line for line in before.notes if "judge" in line.lower())]
     for test, scores in after.items():
         notes += [f"{test}, {name}: no value, {why}." for name, why in scores.unmeasured.items()]
     name = config.name or Path(config.predictions or config.gold).stem

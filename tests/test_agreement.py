@@ -178,6 +178,10 @@ def test_ratings_and_their_mistakes(tmp_path: Path) -> None:
         ClaimflowError, match=r"line 3: rater a rates claim 7 again, after line 2 \(x: '2' now, '1"
     ):
         read_ratings(again)
+    twice = write(tmp_path / "twice.csv", ("id", "rater", "x", "y", "x"), (7, "a", 1, 2, 3))
+    for read in (read_ratings, read_scores):
+        with pytest.raises(ClaimflowError, match=r"line 1: the column x stands there 2 times"):
+            read(twice)
     with pytest.raises(ClaimflowError, match="has no column rater"):
         read_ratings(write(tmp_path / "no.csv", ("id", "x"), (7, 1)))
     with pytest.raises(ClaimflowError, match="not as many cells"):
@@ -278,6 +282,15 @@ def test_as_a_command(tmp_path: Path) -> None:
     wrong = command(*words, "measures=[qq]")
     assert wrong.returncode == 1
     assert "Did you mean 'qa'?" in wrong.stderr
+
+
+def test_what_has_no_value_is_a_dash_with_a_reason(tmp_path: Path) -> None:
+    write(tmp_path / "r.csv", ("id", "rater", "x"), (1, "a", 2), (1, "b", 2), (2, "a", 2))
+    done = command("flows.agreement", f"ratings={tmp_path}/r.csv")
+    assert done.returncode == 0, done.stderr
+    assert "nan" not in done.stdout
+    assert "- x: no Cohen's kappa, quadratic, as all ratings are the same." in done.stdout
+    assert "- x: claims with one rating, left out of agreement (1): 2." in done.stdout
 
 
 def test_ratings_in_other_encodings_and_with_huge_cells(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,8 +208,72 @@ def test_without_a_judge_what_needs_none_is_scored(tmp_path: Path) -> None:
     assert list(scores.unmeasured) == ["ev2r_q", "ev2r_qa", "ev2r_score_at_0.50"]
     assert scores.measures["meteor_qa"].value > 0
     assert scores.notes[0].startswith("No value for ev2r_q, ev2r_qa, ev2r_score_at_0.50: 0 of 2")
-    assert not [note for note in scores.notes if "too weak" in note]
+    assert not scores.warnings
     assert scores.incomplete
+
+
+def test_claims_without_evidence_do_not_stand_in_for_a_judge_that_fails(tmp_path: Path) -> None:
+    lines = [
+        {"id": i, "mode": mode, "reply": "?"} for i in "01" for mode in ("questions", "evidence")
+    ]
+    judge = recorded(tmp_path, *lines, attempts=1)
+    gold, given = [claim(i) for i in "0123"], [prediction(i, R, [FINE]) for i in "01"]
+    given.append(prediction("2", R))  # no evidence; 3 is not there at all
+    scores = Averitec2025(judge=judge, draws=50).score_with(Context(Cache(tmp_path)), gold, given)
+    assert [row["ev2r_qa"] for row in scores.per_claim] == [None, None, 0, 0]
+    assert list(scores.unmeasured) == ["ev2r_q", "ev2r_qa", "ev2r_score_at_0.50"]
+    assert scores.unmeasured["ev2r_q"].startswith("0 of 2 claims judged; first 0 (questions: no")
+    assert not scores.measures.keys() & scores.unmeasured.keys()
+
+
+def test_means_over_runs_with_failed_calls_are_told_from_the_measure(tmp_path: Path) -> None:
+    lines = [{"id": i, "mode": "evidence", "reply": FIVE[1]} for i in "01"]
+    lines += [{"id": i, **QUESTIONS} for i in "01"]
+    gold, given = [claim(i) for i in "01"], [prediction(i, R, [FINE]) for i in "01"]
+
+    def notes(*more: dict[str, Any]) -> str:
+        judge = recorded(tmp_path, *more, *lines, repeats=2, attempts=1)
+        scorer = Averitec2025(judge=judge, draws=50)
+        return " ".join(scorer.score_with(Context(Cache(tmp_path)), gold, given).notes)
+
+    said = "so the means are others"
+    assert said not in notes()
+    assert said in notes({"id": "1", "mode": "evidence", "run": 1, "error": "time-out"})
+
+
+def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_path: Path) -> None:
+    """flows.compare and flows.stress would give its replies to any evidence."""
+    gold = [{"claim": "The city banned cars.", "label": "Refuted", "questions": [
+        {"question": "Who?", "answers": [{"answer": "The mayor."}]}]}]  # fmt: skip
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    for name in ("one", "two"):
+        evidence = [{"question": "Who?", "answer": f"Number {name}.", "url": ""}]
+        given = {"claim_id": 0, "claim": "", "evidence": evidence, "pred_label": "Refuted"}
+        (tmp_path / f"{name}.json").write_text(json.dumps([given]))
+    recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": FIVE[1]}, {"id": "0", **QUESTIONS})
+    words = [f"gold={tmp_path}/gold.json", "scorer=averitec_2025", "judge=recorded",
+             f"cache={tmp_path}/cache"]  # fmt: skip
+    compare = ["flows.compare", f"runs=[{tmp_path}/one.json,{tmp_path}/two.json]", *words,
+               f"outputs={tmp_path}/outputs", "tracking=none",
+               f"out={tmp_path}/out.json"]  # fmt: skip
+    loose = f"judge.file={tmp_path}/replies.jsonl"
+    for command_ in (compare, ["flows.stress", *words]):
+        told = command(*command_, loose)
+        assert told.returncode == 1
+        assert "replies.jsonl, line 1: the reply has no prompt" in told.stderr
+    asks = tmp_path / "asks.jsonl"
+    command(*compare, f"judge.asks={asks}", "on_error=skip")
+    lines = [json.loads(line) for line in asks.read_text().splitlines()]
+    assert len(lines) == 3  # evidence of either, and the question that both ask
+    for line in lines:
+        done = "one" in line["prompt"].split("Now the case", 1)[1]
+        what = "evidence" if line["mode"] == "evidence" else "questions"
+        line["reply"] = counts((1, 1), (1 if done else 0, 1), what)
+    recorded(tmp_path, *lines)
+    done = command(*compare, loose)
+    assert done.returncode == 0, done.stderr
+    runs = {run["name"]: run for run in json.loads((tmp_path / "out.json").read_text())["runs"]}
+    assert [runs[n]["measures"]["ev2r_qa"]["value"] for n in ("one", "two")] == [1, 0]
 
 
 def test_an_edited_prompt_is_asked_anew_and_an_equal_one_is_not(tmp_path: Path) -> None:
@@ -265,7 +330,7 @@ def test_a_model_that_is_too_weak_to_judge_is_found_out(tmp_path: Path) -> None:
     given = [prediction(str(i), R, [BAN, FINE]) for i in range(2)]
     cache = Cache(tmp_path)
     scores, _ = score_once(cache, scorer, gold, given)
-    assert any("too weak to judge" in note for note in scores.notes)
+    assert any("too weak to judge" in warning for warning in scores.warnings)
     assert values(scores)["meteor_qa"] == pytest.approx(0.666245, abs=5e-7)
     judged = [row["ev2r_qa"] for row in scores.per_claim]
     assert all(value is None or 0 <= value <= 1 for value in judged)

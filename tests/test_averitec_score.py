@@ -354,7 +354,11 @@ def test_string_evidence() -> None:
     found = values(legacy([alone], gold))
     assert found["qa"] == pytest.approx(0.358987, abs=5e-7)
     assert 0 < found["q"] < 0.665409  # the texts are compared with the questions
-    assert values(averitec_2024([alone], gold))["q"] == 0
+    later = averitec_2024([alone], gold)
+    assert values(later)["q"] == 0
+    zero = "Predictions that score 0 in q, whose evidence has no questions (1): 0."
+    assert zero in later.notes
+    assert zero not in legacy([alone], gold).notes
     both = Prediction(
         id="0", claim="", evidence=[Evidence(question="xqz", answer=""), *texts], label=R
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Evidence
-from components.report import page
+from components.report import page, plot
 from components.report.claims import (
     agreement,
     confusions,
@@ -347,6 +347,48 @@ def test_runs_side_by_side_within_groups() -> None:
     assert {g.measure for g in groups_in(found, ("b", "a"))} == {"qa"}
 
 
+def test_measures_that_were_not_tested_are_named() -> None:
+    runs = [made("a", 0.9), made("b", 0.5)]
+    for each, value in zip(runs, (0.4, 0.6), strict=True):
+        each.measures["abstract_ap"] = Measure(value=value)  # of no rows
+    text = " ".join(finding(compare("t", runs, "accuracy", draws=100)))
+    assert f"Of the {len(FORMULAS) - 1} other measures that were tested, a is" in text
+    assert "Not tested (see the notes): abstract AP." in text
+    text = " ".join(finding(compare("t", [made("a", 0.9), made("b", 0.5)], "accuracy", draws=100)))
+    assert f"Of the {len(FORMULAS) - 1} other measures, a is" in text
+    assert "Not tested" not in text
+
+
+def test_what_is_not_known_of_the_cost_is_a_dash(tmp_path: Path) -> None:
+    spent: dict[str, Any] = {"seconds": {"verdict": 9.0}, "compute": {"verdict": 3.0}}
+    runs = [made("run", 0.9, cache={"hits": 1, "misses": 2}, **spent), made("file", 0.5)]
+    found = compare("t", runs, "accuracy", draws=100)
+    page.write(tmp_path, found, None, 5)
+    assert [row[-2:] for row in leaderboard(found).rows[:2]] == [["9.0", "1/3"], ["–", "–"]]
+    (cost,) = (s for s in sections(found, ("run", "file"), 5, set()) if s.title == "Cost")
+    assert [row[1:4] for row in cost.tables[0].rows] == [
+        ["9.0", "1/3", "3.0 (0.050 a claim)"], ["–", "–", "–"],
+    ]  # fmt: skip
+    table = list(csv.DictReader(io.StringIO((tmp_path / "comparison.csv").read_text())))
+    assert [(row["seconds"], row["compute_seconds"]) for row in table] == [("9.0", "3.0"), ("", "")]
+
+
+def test_the_best_of_a_measure_stand_out_also_where_a_run_lacks_it() -> None:
+    def colours(*values: float | None) -> list[str]:
+        runs = [Point(name=str(i), measures={} if v is None else {"qa": Measure(value=v)})
+                for i, v in enumerate(values)]  # fmt: skip
+        known = {p.name: p.measures["qa"] for p in runs if p.measures}
+        found = Comparison(title="t", primary="qa", shown=["qa"], runs=runs, values={"qa": known})
+        picture = plot.measures_plot(found)
+        assert picture
+        dots = [line for line in picture.axes[0].lines if line.get_marker() == "o"]
+        return [str(line.get_color()) for line in dots]
+
+    assert colours(0.5, 0.5, 0.3) == [plot.BEST, plot.BEST, plot.REST]
+    assert colours(0.5, 0.5, None) == [plot.BEST, plot.BEST]
+    assert colours(0.5, 0.5) == [plot.REST, plot.REST]
+
+
 # The report
 
 
@@ -380,6 +422,7 @@ def test_markdown_and_plots(report: tuple[Path, Comparison]) -> None:
     assert "| a & b " in text
     assert "no memory" in text
     assert "Claim &lt;" in text
+    assert "| &lt;i> " in text
     for name in re.findall(r"\((plots/\w+\.png)\)", text):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert len(re.findall(r"\(plots/", text)) == 4

@@ -77,7 +77,7 @@ def little_train(folder: Path) -> Path:
 def test_a_command_of_the_docs(line: str, tmp_path: Path, demo_cache: Path) -> None:
     (tmp_path / "ratings.csv").write_text("id,rater,verdict\n1,a,S\n1,b,S\n2,a,R\n2,b,S\n")
     line = line.replace("RATINGS.csv", f"{tmp_path}/ratings.csv")
-    line = re.sub(r" (out|to)=", rf" \1={tmp_path}/", line)
+    line = re.sub(r" (out|to|judge\.asks)=", rf" \1={tmp_path}/", line)
     if re.search(r"(store|unpack)=dev\.pack", line):
         list(Packer(ROOT / "data" / "demo" / "knowledge_store" / "dev", tmp_path / "dev.pack"))
         line = line.replace("=dev.pack", f"={tmp_path}/dev.pack")

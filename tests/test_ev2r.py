@@ -347,7 +347,7 @@ def test_all_parts_with_the_embedded_models(encoder: Encoder, tmp_path: Path) ->
     gold, given = [claim("0")], [prediction("0", R, [BAN, FINE])]
     cache = Cache(tmp_path / "cache")
     scores, _ = score_once(cache, scorer, gold, given)
-    assert any("too weak to judge" in note for note in scores.notes)
+    assert any("too weak to judge" in warning for warning in scores.warnings)
     found = values(scores)
     assert 0 < found["proxy_probability"] < 1
     assert {"proxy", "trained", "rouge_l", "bleu", "meteor"} <= set(found)

@@ -137,6 +137,17 @@ def test_out_files_and_names(place: Path) -> None:
     ]
 
 
+def test_what_scoring_took_is_no_cost_of_a_system(place: Path) -> None:
+    """Of files of predictions and of what flows.score wrote, beside runs of a pipeline."""
+    done = flow("score", f"predictions={place}/good.json", f"gold={place}/gold.json",
+                f"out={place}/timed.json", f"cache={place}/cache")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    given = [f"{place}/timed.json", f"{place}/poor.json", f"{place}/sweep.json"]
+    *files, one, two = read(given, config(place, f"gold={place}/gold.json"))
+    assert [(p.seconds, p.cache, p.compute) for p in files] == [({}, {}, {})] * 2
+    assert all(p.seconds and p.cache and p.compute for p in (one, two))
+
+
 def test_what_the_scorer_noted_is_kept(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a file scored now; its submission lacks a claim."""
     (place / "lacking.json").write_text(json.dumps(submission(LABELS, "The dam broke.")[1:]))
@@ -221,9 +232,13 @@ def test_mistakes(place: Path) -> None:
         ((f"runs={two}", gold, "pair=[good,pour]"), "no run is called pour. Did you mean 'poor'"),
         ((f"runs={two}", gold, "pair=[good,good]"), "takes the names of two runs"),
         ((f"runs=[{place}/good.json,{place}/sweep.json]", gold), "same ids but other texts"),
+        ((f"runs={two}", gold, "draws=0"), "draws=0: give 1 or more"),
+        ((f"runs={two}", gold, "claims=-1"), "claims=-1: give 0 or more"),
     ]:
+        kept = set((place / "outputs").iterdir())
         with pytest.raises(ClaimflowError, match=message):
             main(config(place, *words))
+        assert set((place / "outputs").iterdir()) == kept
     done = flow("compare", f"runs={two}", *places(place))
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")

@@ -521,7 +521,7 @@ def test_the_command_line() -> None:
         ("provider=bing", "error: No choice 'bing' in group provider."),
         (
             "dataset=scifact",
-            "error: A choice sets the group 'guard', which this flow does not take",
+            "error: This flow does not take the group 'guard': leave it out, or choose another",
         ),
     ):
         ended = command("flows.store", word)

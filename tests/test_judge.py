@@ -28,6 +28,8 @@ from components.score.judge import (
     read_label,
 )
 from components.step import Context
+from flows.experiment import check
+from tests.conftest import compose
 from tests.judging import Flaky, Overloaded, counts, recorded
 
 GOOD = json.dumps(counts((3, 4), (2, 4)))
@@ -64,6 +66,30 @@ def ctx(tmp_path: Path) -> Context:
 )  # fmt: skip
 def test_counts_are_read_whatever_their_form(reply: str) -> None:
     assert read_facts(reply) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("more", "facts"),
+    [
+        ({"not supported reference evidence": 3}, RIGHT),
+        ({"predicted": {"unsupported by reference": 2}}, RIGHT),
+        ({"contradicted predicted facts count": 9, "reference facts not counted": 7}, RIGHT),
+        ({"partly supported reference evidence": 9}, RIGHT),  # those of the prompt are there
+    ],
+)
+def test_counts_of_what_is_not_supported_are_others(more: dict, facts: Facts) -> None:
+    assert read_facts(json.dumps(more | counts((3, 4), (2, 4)))) == facts
+    assert read_facts(json.dumps(counts((3, 4), (2, 4)) | more)) == facts
+
+
+def test_counts_under_other_keys_must_be_plain() -> None:
+    reference = {"not supported reference evidence": 3, "facts count reference evidence": 4}
+    assert read_facts(json.dumps(reference | {"supported reference evidence": 1})).recall == 0.25
+    with pytest.raises(ReplyError, match="no counts of reference facts"):
+        read_facts(json.dumps(reference))
+    two = {"supported reference facts": 1, "partly supported reference facts": 2}
+    with pytest.raises(ReplyError, match="several counts in the reply: supported reference facts"):
+        read_facts(json.dumps(reference | two))
 
 
 def test_the_last_whole_answer_counts() -> None:
@@ -255,6 +281,68 @@ def test_recorded_replies(ctx: Context, tmp_path: Path) -> None:
     ]
     with pytest.raises(ClaimflowError, match="No file of recorded replies"):
         type(judge)(file=tmp_path / "none.jsonl")
+    with pytest.raises(ClaimflowError, match=r"Say judge\.file=FILE, or judge\.asks=FILE"):
+        RecordedJudge()
+
+
+def test_a_recorded_reply_to_another_prompt_is_none(ctx: Context, tmp_path: Path) -> None:
+    line = {"id": "0", "mode": "evidence", "prompt": "One?", "reply": GOOD}
+    judge = recorded(tmp_path, line, line | {"prompt": "Two?", "reply": counts((1, 1), (1, 1))})
+    problems: list[str] = []
+    asked = [Asked(id="0", mode="evidence", prompt=prompt) for prompt in ("Two?", "Three?", "One?")]
+    found = judge.ask(asked, read_facts, ctx, problems)
+    assert found == [[Facts(precision=1, recall=1)], [None], [RIGHT]]
+    assert problems == ["0 (evidence: the reply in replies.jsonl is to another prompt)"]
+    judge.check_several()
+    judge = recorded(tmp_path, line, {"id": "0", "mode": "evidence", "reply": GOOD})
+    with pytest.raises(ClaimflowError, match=r"replies\.jsonl, line 2: the reply has no prompt"):
+        judge.check_several()
+
+
+def test_a_point_of_a_sweep_takes_no_reply_without_a_prompt(tmp_path: Path) -> None:
+    recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": GOOD})
+    file = f"judge.file={tmp_path}/replies.jsonl"
+    config = compose("scorer=averitec_2025", "judge=recorded", file, "questioner=rules")
+    check(config)
+    with pytest.raises(ClaimflowError, match="line 1: the reply has no prompt"):
+        check(config, several=True)
+
+
+def test_the_questions_are_written_to_be_answered(ctx: Context, tmp_path: Path) -> None:
+    asks = tmp_path / "asks.jsonl"
+    asked = [Asked(id=i, mode="evidence", prompt=f"{i}?") for i in "01"]
+    judge = RecordedJudge(asks=asks, on_error="skip", attempts=1)
+    for _ in range(2):  # once each
+        assert judge.ask(asked, read_facts, ctx, []) == [[None], [None]]
+    lines = [json.loads(line) for line in asks.read_text().splitlines()]
+    assert lines == [{"id": i, "mode": "evidence", "prompt": f"{i}?"} for i in "01"]
+    answered = recorded(tmp_path, *({**line, "reply": GOOD} for line in lines))
+    answered.check_several()
+    assert answered.ask(asked, read_facts, ctx, []) == [[RIGHT], [RIGHT]]
+    assert answered.remarks("01", ["evidence"]) == []
+    problems: list[str] = []
+    judge = RecordedJudge(file=asks, on_error="skip", attempts=1)  # not answered yet
+    judge.ask(asked[:1], read_facts, ctx, problems)
+    assert problems == ["0 (evidence: no reply in asks.jsonl)"]
+
+
+def test_lines_of_a_recording_that_do_not_count_are_named(ctx: Context, tmp_path: Path) -> None:
+    line = {"id": "0", "mode": "evidence", "reply": GOOD}
+    judge = recorded(
+        tmp_path, line, {**line, "reply": counts((1, 1), (1, 1))}, {**line, "id": 9},
+        {**line, "mode": "evidenc"}, {**line, "run": 1},
+    )  # fmt: skip
+    asked = [Asked(id="0", mode="evidence", prompt="")]
+    assert judge.ask(asked, read_facts, ctx, []) == [[RIGHT]]  # the first counts
+    name = "Recorded replies of replies.jsonl"
+    assert judge.remarks(["0"], ["evidence"]) == [
+        f"{name} passed over, to nothing that was asked (3): line 3 (9, evidence), "
+        "line 4 (0, evidenc), line 5 (0, evidence, run 1).",
+        f"{name} passed over, to a question that a line before has (1): line 2 (0, evidence).",
+        f"{name} without a prompt (1): whether the judge saw this evidence is not known.",
+    ]
+    with pytest.raises(ClaimflowError, match=r"replies\.jsonl is empty: write a line with id"):
+        recorded(tmp_path).ask(asked, read_facts, ctx, [])
 
 
 def test_a_bad_line_of_recorded_replies_is_skipped_as_the_error_says(

@@ -223,6 +223,16 @@ def scores(value: float, *rows: float) -> Scores:
     return Scores(measures={"qa": Measure(value=value)}, per_claim=per_claim)
 
 
+def test_the_order_of_a_file_changes_nothing() -> None:
+    base = [prediction(str(i), qas=[(f"What of Port {i}?", f"It has {i} Old Gates.")])
+            for i in range(12)]  # fmt: skip
+    chosen = {p.id for p in sample(base, 4, 3)}
+    assert {p.id for p in sample(base[::-1], 4, 3)} == chosen
+    for name in TESTS:
+        straight = {p.id: p for p in perturbed(base, name, 3)}
+        assert {p.id: p for p in perturbed(base[::-1], name, 3)} == straight, name
+
+
 def test_effects_are_relative_with_an_interval() -> None:
     before, worse = scores(0.5, 0.4, 0.6), scores(0.3, 0.2, 0.4)
     found = effects(before, {"noise": worse, "completeness": scores(0, 0, 0)})
@@ -298,6 +308,9 @@ def test_as_a_command(tmp_path: Path) -> None:
     assert len(table) == 1 + len(TESTS) + 2  # two averages
     blank = read_submission(tmp_path / "to" / "perturbed" / "completeness.json")
     assert {e.answer for p in blank for e in p.evidence} == {""}
+    for few in ("claims=0", "claims=-3"):
+        told = command(*words, few, CLAIMFLOW_CACHE=cache)
+        assert told.stderr == f"error: {few}: give 1 or more, or null for all.\n"
     again = command(*words, f"out={tmp_path}/again.json", CLAIMFLOW_CACHE=cache)
     assert again.stdout == done.stdout
     assert json.loads((tmp_path / "again.json").read_text())["cache"]["misses"] == 0

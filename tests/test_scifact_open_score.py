@@ -28,6 +28,7 @@ from components.score.scifact_open import (
     scifact_open,
     statistics,
 )
+from tests.conftest import command
 
 S, C = files.LABELS
 MEASURES = ("abstract_precision", "abstract_recall", "abstract_f1", "abstract_ap")
@@ -285,7 +286,7 @@ def test_reads_the_released_table(tmp_path: Path) -> None:
         json.loads(x) for x in gold.read_text().splitlines()
     ]
     path = table(tmp_path / "said.parqet", official("one", ROWS) + official("two", ROWS[:3]))
-    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Say system=NAME, one of one, two"):
+    with pytest.raises(ClaimflowError, match=r"holds 2 systems\. Name one .* of one, two"):
         read_submission(path)
     with pytest.raises(ClaimflowError, match=r"has no system 'tow'\. Did you mean 'two'\?"):
         read_submission(path, system="tow")
@@ -293,6 +294,31 @@ def test_reads_the_released_table(tmp_path: Path) -> None:
     assert two == says(*ROWS[:3])
     scores = scifact_open(read_submission(path, system="one"), claims)
     assert values(scores)[:3] == pytest.approx([1 / 4, 1 / 2, 1 / 3])
+    with pytest.raises(ClaimflowError, match="is no table of several systems: name it without"):
+        read_submission(gold, system="two")
+
+
+def test_the_command_line_takes_a_system_of_a_table(tmp_path: Path) -> None:
+    path = table(tmp_path / "said.parquet", official("one", ROWS) + official("two", ROWS[:3]))
+    files.write_open_claims(tmp_path / "gold.jsonl", GOLD)
+    given = [f"gold={tmp_path}/gold.jsonl", "scorer=scifact_open", f"cache={tmp_path}/cache"]
+    out = tmp_path / "out.json"
+    score = ["flows.score", *given, f"out={out}"]
+    told = command(*score, f"predictions={path}")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "holds 2 systems. Name one behind the file, said.parquet:one" in told.stderr
+    done = command(*score, f"predictions={path}:two")
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(out.read_text())
+    assert run["name"] == "two"
+    assert run["measures"]["abstract_precision"]["value"] == pytest.approx(2 / 3)
+    assert "has no system 'tow'" in command(*score, f"predictions={path}:tow").stderr
+    places = [f"outputs={tmp_path}/outputs", "tracking=none", f"out={out}"]
+    both = f"{{a: {path}:one, b: {path}:two}}"
+    done = command("flows.compare", *given, *places, f"runs={both}")
+    assert done.returncode == 0, done.stderr
+    found = {run["name"]: run["measures"] for run in json.loads(out.read_text())["runs"]}
+    assert [found[name]["abstract_precision"]["value"] for name in "ab"] == [0.5, 2 / 3]
 
 
 def test_arsjoint_has_no_average_precision(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def read_table(
     if system is None or system not in systems:
         wrong = f"has no system '{system}'.{nearest(system, systems)}" if system else ""
         raise ClaimflowError(
-            f"{path} {wrong or f'holds {len(systems)} systems.'} Say system=NAME, one of "
-            f"{', '.join(sorted(systems))}."
+            f"{path} {wrong or f'holds {len(systems)} systems.'} Name one behind the file, "
+            f"{path.name}:{min(systems)} (in Python, system=), of {', '.join(sorted(systems))}."
         )
     found = systems[system]
     if system in scifact.WITHOUT_CONFIDENCE:

@@ -155,8 +155,14 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     try:
         with open_text(path) as lines:
             reader = csv.DictReader(lines)
+            names = list(reader.fieldnames or [])
+            if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+                raise ClaimflowError(
+                    f"{path}, line 1: the column {twice[0]} stands there {names.count(twice[0])} "
+                    "times: give each a name of its own."
+                )
             for name in needed:
-                if name not in (reader.fieldnames or []):
+                if name not in names:
                     raise ClaimflowError(
                         f"{path} has no column {name}: it needs {', '.join(needed)}."
                     )

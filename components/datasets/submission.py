@@ -409,6 +409,8 @@ def read_submission(
     check_file(path, "submission")
     if is_table(path):
         return findings.read_table(path, system, on_error, problems, warnings)
+    if system is not None:
+        raise ClaimflowError(f"{path} is no table of several systems: name it without '{system}'.")
     check_text(path)
     if is_json(path):
         return [prediction for _, prediction in _read_json(path, on_error, problems)]
@@ -420,6 +422,14 @@ def read_submission(
             "gold file; those of a submission have 'pred'."
         )
     return found
+
+
+def named_system(given: str) -> tuple[Path, str | None]:
+    """The file and the system that FILE:SYSTEM means; a file alone, or none at all, names none."""
+    file, colon, system = given.rpartition(":")
+    if colon and not Path(given).exists() and Path(file).is_file():
+        return Path(file), system
+    return Path(given), None
 
 
 def is_table(path: Path) -> bool:

@@ -102,12 +102,21 @@ def as_markdown(title: str, parts: Iterable[Section]) -> str:
         out += [f"## {part.title}", *part.text]
         for table in part.tables:
             out += [f"*{table.caption}*"] if table.caption else []
-            out.append(markdown(table.columns, table.rows))
+            out.append(markdown(*_untagged(table.columns, table.rows)))
         if part.plot:
             out.append(f"![{part.caption}](plots/{part.plot}.png)")
         for kind, claims in part.claims:
             out += [f"### {kind}", "\n".join(map(_line, claims[:LINES]))]
     return "\n\n".join(out) + "\n"
+
+
+def _untagged(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The cells without what Markdown would take for tags: names come from files."""
+
+    def safe(cells: list[str]) -> list[str]:
+        return [re.sub(r"<(?=[\w/!?])", "&lt;", cell) for cell in cells]
+
+    return safe(columns), [safe(row) for row in rows]
 
 
 def _line(claim: Differing) -> str:
@@ -203,7 +212,8 @@ def csv_tables(
             figures += [m.value, m.low, m.high] if m else [None] * 3
         runs.append([
             point.name, *(point.axes.get(axis) for axis in axes), *figures,
-            round(sum(point.seconds.values()), 3), round(sum(point.compute.values()), 3),
+            round(sum(point.seconds.values()), 3) if point.seconds else None,
+            round(sum(point.compute.values()), 3) if point.compute else None,
             point.tokens.get("prompt_tokens"), point.tokens.get("completion_tokens"),
             point.cache.get("hits"), point.cache.get("misses"), point.error,
         ])  # fmt: skip

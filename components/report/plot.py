@@ -18,7 +18,8 @@ COLOURS = (BEST, REST, "#009e73", "#a3559c", "#b8860b", "#5b5b5b")
 
 
 def measures_plot(found: Comparison) -> Figure | None:
-    """One panel a shown measure, one line a run: value and 95 % interval; the best stands out."""
+    """One panel a shown measure, one line a run: value and 95 % interval. The best stand out,
+    unless all runs are level."""
     measures = found.shown
     if not found.runs or not measures:
         return None
@@ -34,7 +35,7 @@ def measures_plot(found: Comparison) -> Figure | None:
         values = found.values[measure]
         choose = min if measure in LOWER_IS_BETTER else max
         best = choose(m.value for m in values.values())
-        level = len({m.value for m in values.values()}) == 1 < len(values)
+        level = len({m.value for m in values.values()}) == 1 < len(values) == len(found.runs)
         for row, point in enumerate(found.runs):
             m = values.get(point.name)
             if m is None:

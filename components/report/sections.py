@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from components.errors import listed
 from components.records import Record
 from components.report import claims as by_claim
 from components.report.claims import Differing
@@ -56,7 +57,8 @@ def sections(
             title="Runs",
             tables=[leaderboard(found)],
             plot="measures",
-            caption="Values with 95 % intervals; the best run of each measure in orange.",
+            caption="Values with 95 % intervals; the best of each measure in orange, where not all "
+            "runs are level.",
         ),
     ]
     if found.failed:
@@ -140,12 +142,17 @@ def finding(found: Comparison) -> list[str]:
         won = [heading(p.measure) for p in others if p.significant and p.better]
         lost = [heading(p.measure) for p in others if p.significant and not p.better]
         even = [heading(p.measure) for p in others if not p.significant]
+        pairs = {p.measure for p in found.pairs}
+        untested = [heading(m) for m, v in found.values.items() if len(v) == 2 and m not in pairs]
         if others:
             lines.append(
-                f"Of the {len(others)} other measures, {best} is significantly better on "
-                f"{len(won) or 'none'}, worse on {len(lost) or 'none'}{_names(lost)}; on "
-                f"{len(even) or 'none'} the two can't be told apart{_names(even)}."
+                f"Of the {len(others)} other measures{' that were tested' if untested else ''}, "
+                f"{best} is significantly better on {len(won) or 'none'}, worse on "
+                f"{len(lost) or 'none'}{_names(lost)}; on {len(even) or 'none'} the two can't be "
+                f"told apart{_names(even)}."
             )
+        if untested:
+            lines.append(f"Not tested (see the notes): {listed(untested, 5)}.")
     else:
         level = [found.label(p.name) for p in runs if values[p.name].value == one]
         if len(level) > 2:
@@ -289,7 +296,7 @@ def leaderboard(found: Comparison) -> Table:
         if pair:
             sign = "yes" if pair.significant else "no"
             apart = [_difference(pair), p_text(pair.p), sign]
-        spent = [f"{sum(point.seconds.values()):.1f}", _from_cache(point)] if timed else []
+        spent = [_seconds(point), _from_cache(point)] if timed else []
         rows.append([*start, *figures, *apart, *spent])
     always = by_claim.majority(found)
     if always and set(always.measures) & set(found.shown):
@@ -322,8 +329,12 @@ def _timed(found: Comparison) -> bool:
     return any(point.compute for point in [*found.runs, *found.failed])
 
 
+def _seconds(point: Point) -> str:
+    return f"{sum(point.seconds.values()):.1f}" if point.seconds else "–"
+
+
 def _from_cache(point: Point) -> str:
-    return f"{point.cache.get('hits', 0)}/{sum(point.cache.values())}"
+    return f"{point.cache.get('hits', 0)}/{sum(point.cache.values())}" if point.cache else "–"
 
 
 def _axes(found: Comparison) -> list[str]:
@@ -642,7 +653,7 @@ def _cost(found: Comparison) -> Section | None:
         rows.append(
             [
                 found.label(point.name),
-                f"{sum(point.seconds.values()):.1f}",
+                _seconds(point),
                 _from_cache(point),
                 f"{compute:.1f} ({compute / claims:z.3f} a claim)" if compute else "–",
                 *(f"{n:,.0f}" if n else "–" for n in tokens),

@@ -75,7 +75,7 @@ class Averitec2024(Scorer):
         ctx: Context | None = None,
     ) -> Scores:
         notes: list[str] = []
-        claims, found = _claims(predictions, gold, notes, self.official, self.first)
+        claims, found = _claims(predictions, gold, notes, self)
         rows = self.rows(claims, [found.get(claim.id) for claim in claims], notes)
         scores = self.summary(claims, rows, notes)
         scores.notes.append(source())
@@ -334,13 +334,14 @@ def _claims(
     predictions: list[Prediction],
     gold: list[Claim],
     notes: list[str],
-    official: bool,
-    first: int | None,
+    scorer: Averitec2024,
 ) -> tuple[list[Claim], dict[str, Prediction]]:
     """(claims that can be scored, prediction by claim id); what is odd goes to `notes`.
 
-    official: a claim without prediction gets the first prediction, as from the official runner.
+    Where `scorer` is official, a claim without prediction gets the first prediction, as from the
+    official runner.
     """
+    official, first = scorer.official, scorer.first
     claims = [claim for claim in gold if claim.label in AVERITEC_LABELS]
     if not claims:
         raise ClaimflowError(
@@ -373,9 +374,7 @@ def _claims(
             p.id for p in used if first is not None and len(p.evidence) > first
         ),
         "Predictions that score 0 in q, whose evidence has no questions": (
-            p.id
-            for p in used
-            if p.evidence and not any(e.question for e in p.evidence) and not p.asked
+            p.id for p in used if p.evidence and not any(scorer.questions(p))
         ),
         "Predictions that repeat a question, which raises Hungarian METEOR": (
             p.id for p in used if _repeats(p, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from components.score.judge import (
     read_facts,
     unjudged,
 )
-from components.score.pairing import first_of_each
+from components.score.pairing import by_number, first_of_each
 from components.score.rows import breakdown, mean
 from components.step import Context
 
@@ -90,14 +91,17 @@ class Averitec2025(JudgedScorer):
         by_id = {claim.id: claim for claim in gold}
         claims = [by_id[row["id"]] for row in old.per_claim]
         if self.official:
-            claims = sorted(claims, key=_position)
+            claims = sorted(claims, key=lambda claim: by_number(claim.id))
         problems: list[str] = []
-        q = self._recalls("questions", claims, given, ctx, problems)
-        qa = self._recalls("evidence", claims, given, ctx, problems)
+        pairs = self._to_judge(claims, given)
+        q = self._recalls("questions", claims, pairs, ctx, problems)
+        qa = self._recalls("evidence", claims, pairs, ctx, problems)
         if self.official:
             q = [[recall or 0.0 for recall in runs] for runs in q]
             qa = _by_position(claims, qa)
         right = {row["id"]: row["accuracy"] for row in old.per_claim}
+        # Without a reply a claim is left out even where its label is wrong, which makes it 0: to
+        # leave out only those with a right label would take from the mean.
         passed = [
             [None if r is None else right[c.id] * (r > LEVEL) for r in runs]
             for c, runs in zip(claims, qa, strict=True)
@@ -108,24 +112,35 @@ class Averitec2025(JudgedScorer):
             for i, claim in enumerate(claims)
         }
         rows = [_row(row, judged[row["id"]]) for row in old.per_claim]
-        return self._scores(old, rows, [by_id[row["id"]] for row in rows], runs, problems, ctx)
+        ordered = [by_id[row["id"]] for row in rows]
+        return self._scores(old, rows, ordered, runs, pairs, problems, ctx)
+
+    def _to_judge(
+        self, claims: list[Claim], given: dict[str, Prediction]
+    ) -> dict[str, list[tuple[str, str]]]:
+        """The QAs that count, by claim, of those that have something to judge."""
+        first = None if self.official else FIRST
+        pairs = {
+            claim.id: evidence.pairs_of(given[claim.id].evidence, first)
+            for claim in claims
+            if claim.id in given
+        }
+        return {i: own for i, own in pairs.items() if self.official or any(q or a for q, a in own)}
 
     def _recalls(
         self,
         mode: str,
         claims: list[Claim],
-        given: dict[str, Prediction],
+        pairs: dict[str, list[tuple[str, str]]],
         ctx: Context,
         problems: list[str],
     ) -> list[list[float | None]]:
         """Recall of each claim, in each run; 0 where there is nothing to judge."""
-        asked: dict[int, Asked] = {}
-        for i, claim in enumerate(claims):
-            prediction = given.get(claim.id)
-            first = None if self.official else FIRST
-            pairs = evidence.pairs_of(prediction.evidence, first) if prediction else []
-            if prediction and (any(q or a for q, a in pairs) or self.official):
-                asked[i] = self._asked(mode, claim, pairs)
+        asked = {
+            i: self._asked(mode, claim, pairs[claim.id])
+            for i, claim in enumerate(claims)
+            if claim.id in pairs
+        }
         judge = dataclasses.replace(self.judge, attempts=1) if self.official else self.judge
         read = official_facts if self.official else read_facts
         found = judge.ask(list(asked.values()), read, ctx, problems)
@@ -151,11 +166,14 @@ class Averitec2025(JudgedScorer):
         rows: list[dict[str, Any]],
         claims: list[Claim],
         runs: dict[str, list[list[float | None]]],
+        asked: Collection[str],
         problems: list[str],
         ctx: Context,
     ) -> Scores:
+        unmeasured = unjudged(JUDGED, rows, asked, problems)
+        kept: dict[str, list[str]] = {name: [] for name in JUDGED if name not in unmeasured}
         measures = {
-            **measured({name: [] for name in JUDGED}, rows, self.draws, self.seed),
+            **measured(kept, rows, self.draws, self.seed),
             **{new: old.measures[name] for name, new in METEOR.items()},
             **{name: m for name, m in old.measures.items() if name.startswith(OF_LABELS)},
         }
@@ -166,9 +184,9 @@ class Averitec2025(JudgedScorer):
             "confusion": old.tables["confusion"],
         }
         notes = list(old.notes)
-        if weak := control(self.judge, self.evidence_prompt, ctx):
-            notes.insert(0, weak)
+        weak = control(self.judge, self.evidence_prompt, ctx)
         notes += cost(ctx)
+        notes += self.judge.remarks({claim.id for claim in claims}, ("questions", "evidence"))
         if self.judge.repeats > 1:
             tables["repeats"] = _repeats(runs)
             notes.append(
@@ -176,6 +194,8 @@ class Averitec2025(JudgedScorer):
                 + ", ".join(f"{r['measure']} {r['mean']:.4f} ± {r['sd']:.4f}"
                             for r in tables["repeats"] if r["sd"] is not None)
                 + " (mean ± standard deviation)."
+                + " A run is over the claims whose call did not fail, a measure over those with "
+                  "a reply in some run, so the means are others." * bool(problems)
             )  # fmt: skip
         if self.official:
             measures = {name: _rounded(measure) for name, measure in measures.items()}
@@ -189,8 +209,9 @@ class Averitec2025(JudgedScorer):
             per_claim=rows,
             tables=tables,
             notes=notes,
+            warnings=[weak] if weak else [],
             incomplete=bool(problems),
-            unmeasured=unjudged(JUDGED, rows, problems),
+            unmeasured=unmeasured,
         )
 
 
@@ -219,10 +240,6 @@ def _row(old: dict[str, Any], judged: dict[str, float | None]) -> dict[str, Any]
     }
 
 
-def _position(claim: Claim) -> tuple[int, int, str]:
-    return (0, int(claim.id), "") if claim.id.isdecimal() else (1, 0, claim.id)
-
-
 def _by_position(
     claims: list[Claim], recalls: list[list[float | None]]
 ) -> list[list[float | None]]:
@@ -249,7 +266,8 @@ def _rounded(measure: Measure) -> Measure:
 
 
 def _quirks(claims: list[Claim], failed: int) -> list[str]:
-    shifted = sum(claim.id != str(i) for i, claim in enumerate(sorted(claims, key=_position)))
+    ids = sorted((claim.id for claim in claims), key=by_number)
+    shifted = sum(id != str(i) for i, id in enumerate(ids))
     return [
         "official=true follows these quirks of the 2025 script: the first shortest {…} of a reply "
         "is decoded, and nested objects, counts as text or a total of 0 on either side give no "

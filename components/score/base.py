@@ -112,7 +112,7 @@ class Scorer:
             names = [name for name, reason in scores.unmeasured.items() if reason == why]
             before.append(f"No value for {', '.join(names)}: {why}.")
         notes = [*before, *scores.notes, *after]
-        return msgspec.structs.replace(scores, notes=notes, warnings=warned)
+        return msgspec.structs.replace(scores, notes=notes, warnings=[*warned, *scores.warnings])
 
     def names(self) -> list[str]:
         """The measures that it can give; for some claims there may be fewer."""

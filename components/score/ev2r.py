@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 JUDGED = ("reference", "proxy_llm", "proxy_probability", "reference_less")
 TRAINED = ("proxy", "trained")
+MODES = {"reference": "evidence", "proxy_llm": "proxy"} | {part: part for part in JUDGED[2:]}
 LETTERS = ("A", "B", "C", "D")  # of the labels, one token each
 OVERLAP = ("rouge_l", "bleu", "meteor", "hungarian_meteor")
 MEASURES = (
@@ -141,8 +142,10 @@ class Ev2r(JudgedScorer):
         pairs = [evidence.pairs_of(given[c.id].evidence) if c.id in given else [] for c in claims]
         rows: list[Row] = [{"id": claim.id} for claim in claims]
         problems: list[str] = []
+        warnings: list[str] = []
+        asked = {c.id for c, p in zip(claims, pairs, strict=True) if evidence.lines(p).strip()}
         if set(JUDGED) & set(self.parts):
-            self._judged(rows, claims, pairs, ctx, problems, notes)
+            self._judged(rows, claims, pairs, ctx, problems, notes, warnings)
         if set(TRAINED) & set(self.parts):
             self._trained(rows, claims, given, pairs, ctx, notes)
         self._overlap(rows, claims, pairs, old)
@@ -152,7 +155,9 @@ class Ev2r(JudgedScorer):
                 row["ev2r"] = self.weight * f1 + (1 - self.weight) * proxy
             elif proxy is not None and "ev2r_f1" in row:
                 row["ev2r"] = None
-        measures = measured({name: [] for name in MEASURES}, rows, self.draws, self.seed)
+        unmeasured = unjudged(MEASURES, rows, asked, problems)
+        kept: dict[str, list[str]] = {name: [] for name in MEASURES if name not in unmeasured}
+        measures = measured(kept, rows, self.draws, self.seed)
         names = list(measures)
         return Scores(
             measures=measures,
@@ -162,8 +167,9 @@ class Ev2r(JudgedScorer):
                 "by_type": breakdown(claims, rows, names, lambda claim: claim.types),
             },
             notes=notes,
+            warnings=warnings,
             incomplete=bool(problems),
-            unmeasured=unjudged(MEASURES, rows, problems),
+            unmeasured=unmeasured,
         )
 
     # Parts
@@ -176,6 +182,7 @@ class Ev2r(JudgedScorer):
         ctx: Context,
         problems: list[str],
         notes: list[str],
+        warnings: list[str],
     ) -> None:
         assert self.judge
         texts = [evidence.lines(some) for some in pairs]
@@ -238,8 +245,10 @@ class Ev2r(JudgedScorer):
         if "reference_less" in self.parts:
             fill("reference_less", ask("reference_less", self.reference_less_prompt, read_coverage))
         if weak := control(self.judge, self.evidence_prompt, ctx):
-            notes.insert(0, weak)
+            warnings.append(weak)
         notes += cost(ctx)
+        modes = [mode for part, mode in MODES.items() if part in self.parts]
+        notes += self.judge.remarks({claim.id for claim in claims}, modes)
         if self.official and problems:
             notes.append(f"official=true: replies that count 0 ({len(problems)}): {problems[:10]}.")
         elif problems:

@@ -8,15 +8,17 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+
+import msgspec
 
 from components.cache import open_cache
 from components.engines.base import Engine, Message, Reply, Request, count
 from components.errors import ClaimflowError, listed
-from components.files import home
-from components.records import BadLine, Claim, Prediction, Record, read_lines
+from components.files import home, write_whole
+from components.records import BadLine, Claim, Prediction, Record, encode, read_lines
 from components.score.base import Rankings, Scorer, Scores
 from components.score.numerals import VALUES
 from components.step import Context
@@ -71,6 +73,14 @@ class Judge:
 
     def pause(self, attempt: int) -> None:
         """Wait before asking once more what could not be answered at all."""
+
+    def check_several(self) -> None:
+        """Raise ClaimflowError when a reply could be given to other evidence than it is about, for
+        those who have several predictions judged."""
+
+    def remarks(self, ids: Collection[str], modes: Collection[str]) -> list[str]:
+        """What a reader should know of the replies, when the claims `ids` were asked about."""
+        return []
 
     def ask(
         self, asked: list[Asked], read: Callable[[str], T], ctx: Context, problems: list[str]
@@ -196,46 +206,143 @@ class _Recorded(Record):
     id: str | int
     mode: str
     reply: str | dict[str, Any] | None = None
-    scores: list[float] = []
+    scores: list[float] | None = None
     error: str | None = None
     run: int | None = None
+    prompt: str | None = None
+    choices: list[str] = []  # only said to who replies
+
+    @property
+    def empty(self) -> bool:
+        return self.reply is None and self.scores is None and self.error is None
+
+
+_Lines = dict[tuple[str, str], list[tuple[int, _Recorded]]]
+"""Lines with their numbers, by claim and mode, as the file has them."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class RecordedJudge(Judge):
     """Replies from a file of JSON lines: id, mode, reply (text or JSON), scores (log-probabilities
-    of the choices) or error, and run (from 0) where it matters.
+    of the choices) or error, prompt, and run (from 0) where it matters.
 
-    For replies that were made elsewhere, and to check the arithmetic. A question that the file has
-    no line for counts as failed. on_error: also, stop at a line that can't be read, or skip it,
-    which is to have no line.
+    For replies that were made elsewhere, and to check the arithmetic. A line with a prompt replies
+    to that one alone; without, to whatever is asked about the claim. Of lines that reply to the
+    same the first counts. A question that the file has no line for counts as failed, and is
+    written to the file `asks`, if there is to be one, as a line that wants its reply. on_error:
+    also, stop at a line that can't be read, or skip it, which is to have no line.
     """
 
     controlled: ClassVar[bool] = False
+    unkeyed: ClassVar[tuple[str, ...]] = ("on_error", "asks")
 
-    file: Path
+    file: Path | None = None
+    asks: Path | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.file = Path(self.file).absolute()
-        if not self.file.is_file():
-            raise ClaimflowError(f"No file of recorded replies {self.file}.")
+        if self.file is None and self.asks is None:
+            raise ClaimflowError(
+                "Which recorded replies? Say judge.file=FILE, or judge.asks=FILE to have the "
+                "questions written."
+            )
+        self.asks = Path(self.asks) if self.asks else None
+        if self.file is not None:
+            self.file = Path(self.file).absolute()
+            if not self.file.is_file():
+                raise ClaimflowError(f"No file of recorded replies {self.file}.")
 
     def replies(self, asked: list[Asked], run: int, again: list[int], ctx: Context) -> list[Reply]:
-        known: dict[tuple[str, str, int | None], Reply] = {}
         bad: list[BadLine] = []
-        for _, line in read_lines(self.file, _Recorded, self.on_error, bad):
-            text = line.reply if isinstance(line.reply, str) else json.dumps(line.reply)
-            known[str(line.id), line.mode, line.run] = Reply(
-                text=text, scores=line.scores, error=line.error
+        known = self._lines(bad)
+        why = f"no reply in {self._name}" if known or bad or not self.file else self._nothing
+        if bad:
+            why += f" (lines that can't be read: {listed((str(b.line) for b in bad), 5)})"
+        found = []
+        open_ = []
+        for one in asked:
+            lines = [line for _, line in known.get((one.id, one.mode), []) if not line.empty]
+            lines = [x for x in lines if x.run == run] + [x for x in lines if x.run is None]
+            own = [line for line in lines if line.prompt in (None, one.prompt)]
+            if own:
+                text = own[0].reply if isinstance(own[0].reply, str) else json.dumps(own[0].reply)
+                found.append(Reply(text=text, scores=own[0].scores or [], error=own[0].error))
+                continue
+            other = f"the reply in {self._name} is to another prompt"
+            found.append(Reply(error=other if lines else why))
+            open_.append(one)
+        if self.asks is not None:
+            self._write(self.asks, open_, run if self.repeats > 1 else None)
+        return found
+
+    def check_several(self) -> None:
+        for lines in self._lines([]).values():
+            for number, line in lines:
+                if line.prompt is None:
+                    raise ClaimflowError(
+                        f"{self.file}, line {number}: the reply has no prompt, so it would be "
+                        "taken for one to any evidence, and several are judged here. Give each "
+                        "line its prompt: judge.asks=FILE writes the questions with theirs."
+                    )
+
+    def remarks(self, ids: Collection[str], modes: Collection[str]) -> list[str]:
+        strange: dict[int, str] = {}  # by line
+        again: dict[int, str] = {}
+        loose = 0
+        for (id, mode), lines in self._lines([]).items():
+            seen = set()
+            for number, line in lines:
+                run = "" if line.run is None else f", run {line.run}"
+                said = f"line {number} ({id}, {mode}{run})"
+                if id not in ids or mode not in modes or (line.run or 0) >= self.repeats:
+                    strange[number] = said
+                elif (line.run, line.prompt) in seen:
+                    again[number] = said
+                else:
+                    loose += line.prompt is None
+                seen.add((line.run, line.prompt))
+        notes = [
+            f"Recorded replies of {self._name} {what} ({len(lines)}): "
+            f"{listed((lines[n] for n in sorted(lines)), 10)}."
+            for what, lines in (
+                ("passed over, to nothing that was asked", strange),
+                ("passed over, to a question that a line before has", again),
             )
-        lines = listed((str(problem.line) for problem in bad), 5)
-        skipped = f" (lines that can't be read: {lines})" if bad else ""
-        missing = Reply(error=f"no reply in {self.file.name}{skipped}")
-        return [
-            known.get((one.id, one.mode, run), known.get((one.id, one.mode, None), missing))
-            for one in asked
+            if lines
         ]
+        if loose:
+            notes.append(
+                f"Recorded replies of {self._name} without a prompt ({loose}): whether the judge "
+                "saw this evidence is not known."
+            )
+        return notes
+
+    @property
+    def _name(self) -> str:
+        return self.file.name if self.file else "any file"
+
+    @property
+    def _nothing(self) -> str:
+        return (
+            f"{self._name} is empty: write a line with id, mode and reply for each question, which "
+            "judge.asks=FILE writes out"
+        )
+
+    def _lines(self, bad: list[BadLine]) -> _Lines:
+        found: _Lines = {}
+        if self.file is not None:
+            for number, line in read_lines(self.file, _Recorded, self.on_error, bad):
+                found.setdefault((str(line.id), line.mode), []).append((number, line))
+        return found
+
+    @staticmethod
+    def _write(file: Path, open_: list[Asked], run: int | None) -> None:
+        """Add questions to those that the file has."""
+        old = [line for _, line in read_lines(file, _Recorded)] if file.is_file() else []
+        new = [_Recorded(**msgspec.structs.asdict(one), run=run) for one in open_]
+        there = {(str(x.id), x.mode, x.prompt, x.run) for x in old}
+        new = [x for x in new if (str(x.id), x.mode, x.prompt, x.run) not in there]
+        write_whole(file, b"".join(encode(line) + b"\n" for line in [*old, *new]))
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -276,9 +383,14 @@ def failures(problems: list[str], what: str) -> list[str]:
 
 
 def unjudged(
-    names: Iterable[str], rows: list[dict[str, Any]], problems: list[str]
+    names: Iterable[str],
+    rows: list[dict[str, Any]],
+    asked: Collection[str],
+    problems: list[str],
 ) -> dict[str, str]:
-    """Why measures have no value: those of `names` that no claim has, as all replies failed."""
+    """Why measures have no value: those of `names` that no claim of `asked` (ids) has, as all
+    replies failed. Claims that nothing had to be asked about, and that score 0, make no value."""
+    rows = [row for row in rows if row["id"] in asked]
     why = f"0 of {len(rows)} claims judged; first {problems[0]}" if problems else ""
     return {
         name: why
@@ -379,16 +491,32 @@ def _counts(reply: str, side: str) -> tuple[float, float]:
     and hold a number."""
     for fields in _objects(reply):
         own = {key: number(value) for key, value in fields.items() if _side(key) == side}
-        known = {key: value for key, value in own.items() if value is not None}
-        supported = [v for key, v in known.items() if "support" in key]
-        totals = [
-            v
-            for key, v in known.items()
-            if "support" not in key and {"count", "total", "number"} & set(key.split())
-        ]
-        if supported and totals:
-            return supported[0], totals[0]
+        known = {k: v for k, v in own.items() if v is not None and not _OPPOSED.search(k)}
+        likely = {k: v for k, v in known.items() if "support" in k}
+        others = {k: v for k, v in known.items() if {"count", "total", "number"} & set(k.split())}
+        supported = _one(likely, f"support {side}")
+        total = _one({k: v for k, v in others.items() if k not in likely}, f"facts count {side}")
+        if supported is not None and total is not None:
+            return supported, total
     raise ReplyError(f"no counts of {side} facts in the reply")
+
+
+# Of facts that the other side does not state, or denies.
+_OPPOSED = re.compile(
+    r"\b(not?|non|un|t|without|never)\b|\b(un|non)(support|verif|confirm)|"
+    r"\b(refut|contradict|oppos|disput)"
+)
+
+
+def _one(counts: dict[str, float], asked: str) -> float | None:
+    """The count whose key is that of the prompt, `asked` and what is compared, else the only one;
+    None without any. Raises ReplyError where several differ."""
+    for key, value in counts.items():
+        if re.search(rf"\b{asked} (evidence|questions)$", key):
+            return value
+    if len(set(counts.values())) > 1:
+        raise ReplyError(f"several counts in the reply: {', '.join(counts)}")
+    return next(iter(counts.values()), None)
 
 
 def _side(key: str) -> str | None:

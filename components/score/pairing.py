@@ -11,6 +11,11 @@ from components.labels import nearest_label
 from components.records import Claim, Prediction
 
 
+def by_number(id: str) -> tuple[int, int, str]:
+    """A key that sorts ids: numbers by their value, before all others."""
+    return (0, int(id), id) if id.isdecimal() else (1, 0, id)
+
+
 def note(notes: list[str], what: str, ids: Iterable[str]) -> None:
     """Add `what (number): ids.` to `notes`, if there are any ids."""
     found = list(ids)

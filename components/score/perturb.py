@@ -21,6 +21,7 @@ from components.errors import ClaimflowError, nearest
 from components.records import Claim, Evidence, Prediction
 from components.score.evidence import gold_pairs
 from components.score.numerals import VALUES
+from components.score.pairing import by_number
 
 Rng = random.Random
 Others = list[Evidence]  # QAs of other claims
@@ -53,6 +54,7 @@ def base_of(claims: Iterable[Claim]) -> list[Prediction]:
 
 def sample(predictions: list[Prediction], n: int | None, seed: int) -> list[Prediction]:
     """`n` of the predictions that have evidence, in their order, with the first 10 QAs of each.
+    Which these are depends on the seed and on all their ids, which must differ.
 
     Only those 10 count in scores, and an order or a copy must not change which they are.
     """
@@ -61,8 +63,9 @@ def sample(predictions: list[Prediction], n: int | None, seed: int) -> list[Pred
     ]
     if n is None or n >= len(filled):
         return filled
-    chosen = sorted(Rng(seed).sample(range(len(filled)), n))
-    return [filled[i] for i in chosen]
+    ids = sorted((p.id for p in filled), key=by_number)  # whatever order a file has them in
+    chosen = set(Rng(seed).sample(ids, n))
+    return [p for p in filled if p.id in chosen]
 
 
 def perturbed(predictions: list[Prediction], name: str, seed: int) -> list[Prediction]:
@@ -73,9 +76,11 @@ def perturbed(predictions: list[Prediction], name: str, seed: int) -> list[Predi
             f"No perturbation '{name}'.{nearest(name, TESTS)} Choices: {', '.join(TESTS)}."
         )
     result = []
-    for at, p in enumerate(predictions):
+    ordered = sorted(predictions, key=lambda p: by_number(p.id))
+    place = {p.id: i for i, p in enumerate(ordered)}
+    for p in predictions:
         rng = Rng(f"{seed} {name} {p.id}")
-        others = _neighbours(predictions, at, Rng(f"{seed} others {p.id}"))
+        others = _neighbours(ordered, place[p.id], Rng(f"{seed} others {p.id}"))
         evidence = [msgspec.structs.replace(e) for e in p.evidence]
         result.append(msgspec.structs.replace(p, evidence=test.change(evidence, rng, others)))
     return result

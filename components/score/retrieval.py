@@ -75,7 +75,7 @@ def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list
 
 
 def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 13) -> Scores:
-    """Measures of rankings, as trec_eval has them; R is the set of a claim's relevant
+    """Measures of rankings, as trec_eval defines them; R is the set of a claim's relevant
     documents, those of a grade above 0.
 
     All 0 to 1, higher is better, means over the claims that have a relevant document:
@@ -88,7 +88,8 @@ def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 1
     ap: mean over R of the precision at the rank of each of them, 0 for one that is not ranked
     (Manning et al. 2008, section 8.4; its mean over claims is MAP); of the whole ranking.
 
-    The order of a ranking counts, not its scores. A claim without ranking counts 0; of a document
+    The order of a ranking counts, not its scores; trec_eval orders by score, and documents of one
+    score by id, from the last. A claim without ranking counts 0; of a document
     that is ranked twice the first place counts; claims without relevant documents are left out.
     Each of these is said in the notes. Raises ClaimflowError when no claim has a relevant document.
     """
