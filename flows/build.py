@@ -108,10 +108,10 @@ def check_type(owner: str, name: str, value: Any, hint: Any) -> None:
 
 def check_settings(config: DictConfig) -> None:
     """Raise for a setting of the run that is not the number it must be."""
-    for key, least in (("seed", 0), ("runner.workers", 1), ("runner.shard", 1)):
-        value = OmegaConf.select(config, key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ClaimflowError(f"{key}={value} is wrong: give a whole number from {least} on.")
+    for key in ("workers", "shard"):
+        value = config.runner[key]
+        if type(value) is not int or value < 1:
+            raise ClaimflowError(f"runner.{key}={value} is wrong: give a whole number from 1 on.")
 
 
 def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:

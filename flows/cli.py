@@ -68,6 +68,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             words.remove(file)
             settings = from_file(Path(file.removeprefix("params=")), words)
             check_places(settings)
+            check_numbers(settings, config)
             main(settings)
             return
         import hydra
@@ -75,11 +76,12 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
         failed: list[Exception] = []
 
         @functools.wraps(main)
-        def guarded(config: DictConfig) -> object:
+        def guarded(settings: DictConfig) -> object:
             # Hydra prints a line of its own about what escapes a job: keep ours from it.
             try:
-                check_places(config)
-                return main(config)
+                check_places(settings)
+                check_numbers(settings, config)
+                return main(settings)
             except (ClaimflowError, OSError) as error:
                 failed.append(error)
                 return None
@@ -173,6 +175,25 @@ def check_places(config: DictConfig) -> None:
         file = key in ("out", "sarif") and there == place
         if there.is_dir() == file or not os.access(there, os.W_OK):
             raise ClaimflowError(f"{key}={config[key]}: {there} can't be written to. Name another.")
+
+
+def check_numbers(settings: DictConfig, config: str) -> None:
+    """Raise for a setting that is a whole number in conf/`config`.yaml and none here, or below 1:
+    below 0 where 0 means something, and null does where the line says so."""
+    from components.errors import ClaimflowError
+
+    text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
+    if re.search(r"(?m)^  - config$", text):
+        check_numbers(settings, "config")
+    for key, about in re.findall(r"(?m)^(\w+): *\d+ *(#.*)?$", text):
+        value, none = settings.get(key), "null:" in about
+        least = int(key != "seed" and (key != "claims" or none))
+        if (value is None and none) or (type(value) is int and value >= least):
+            continue
+        or_null = ", or null" if none else ""
+        raise ClaimflowError(
+            f"{key}={value} is wrong: give a whole number from {least} on{or_null}."
+        )
 
 
 def composed(overrides: list[str]) -> DictConfig:

@@ -27,8 +27,6 @@ def main(config: Any) -> None:
 
     if bool(config.path) == bool(config.unpack) or not config.to:
         raise ClaimflowError("Say path=FOLDER to=STORE to pack, or unpack=STORE to=FOLDER.")
-    if type(config.part) is not int or config.part < 1:
-        raise ClaimflowError(f"part={config.part} is wrong: give whole MiB, 1 or more.")
     reset_peak()
     start = time.perf_counter()
     result = pack(config) if config.path else write_back(config)

@@ -79,8 +79,6 @@ class Text(Record):
 def check(config: DictConfig) -> None:
     """Raise what is missing or misspelt before any work is done."""
     check_settings(config)
-    if not isinstance(config.parallel, int) or config.parallel < 1:
-        raise ClaimflowError(f"parallel={config.parallel}: give a whole number of at least 1.")
     dataset, queries, provider = (part(config, key) for key in ("dataset", "queries", "provider"))
     if not config.get("fetcher") and not provider.has_text:
         raise ClaimflowError(

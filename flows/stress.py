@@ -37,8 +37,6 @@ def main(config: Any) -> None:
     from flows.build import build, scorer_configs
     from flows.score import check_judges
 
-    if config.claims is not None and config.claims < 1:
-        raise ClaimflowError(f"claims={config.claims}: give 1 or more, or null for all.")
     for key in ("gold", "predictions"):
         path = config.get(key)
         if key == "gold" and not path:

@@ -123,6 +123,32 @@ def test_a_wrong_key_gets_a_key_of_its_flow(flow: str, word: str, hint: str | No
 
 
 @pytest.mark.parametrize(
+    ("flow", "word", "least"),
+    [
+        ("agreement", "draws=0", 1),
+        ("agreement", "seed=abc", 0),
+        ("compare", "draws=abc", 1),
+        ("compare", "claims=-1", 0),
+        ("dashboard", "port=x", 1),
+        ("lint", "longest=1.5", 1),
+        ("pack", "part=0", 1),
+        ("pool", "annotators=null", 1),
+        ("store", "parallel=true", 1),
+        ("store", "seed=-1", 0),
+        ("stress", "claims=abc", 1),
+        ("train", "seed=abc", 0),
+    ],
+)
+def test_a_number_that_is_none(flow: str, word: str, least: int) -> None:
+    done = command(f"flows.{flow}", word, "task=verdict" if flow == "train" else "out=null")
+    assert done.returncode == 1
+    said = re.sub("true", "True", word) if flow == "store" else word.replace("null", "None")
+    assert done.stderr.startswith(f"error: {said} is wrong: give a whole number from {least} on"), (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize(
     ("flow", "words"),
     [
         ("score", "out=/proc/x.json"),

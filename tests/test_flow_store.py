@@ -494,7 +494,6 @@ def _any_page(path: str, params: dict[str, str], headers: dict[str, str]) -> Ans
         (["queries.kinds=[backgrund]"], "Did you mean 'background'"),
         (["duplicates.threshold=2"], "threshold=2"),
         (["guard.claim_share=0"], "claim_share"),
-        (["parallel=0"], "parallel=0: give a whole number"),
         (["split=tain"], "Did you mean 'train'"),
     ],
 )

@@ -310,7 +310,7 @@ def test_as_a_command(tmp_path: Path) -> None:
     assert {e.answer for p in blank for e in p.evidence} == {""}
     for few in ("claims=0", "claims=-3"):
         told = command(*words, few, CLAIMFLOW_CACHE=cache)
-        assert told.stderr == f"error: {few}: give 1 or more, or null for all.\n"
+        assert told.stderr == f"error: {few} is wrong: give a whole number from 1 on, or null.\n"
     again = command(*words, f"out={tmp_path}/again.json", CLAIMFLOW_CACHE=cache)
     assert again.stdout == done.stdout
     assert json.loads((tmp_path / "again.json").read_text())["cache"]["misses"] == 0
