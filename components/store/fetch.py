@@ -421,7 +421,8 @@ class _Run:
                 url = page_url(_target(found))
         problem = _problem(found)
         if found.error or found.status is None or found.status == 429 or found.status >= 500:
-            host.rules = f"its robots.txt can't be read: {problem}"
+            refused = self.archive.get(found.url) is None  # the host, so nothing was asked
+            host.rules = f"{problem}" if refused else f"its robots.txt can't be read: {problem}"
             return
         host.rules = _no_rules()
         if not problem and found.at is not None:
