@@ -83,7 +83,8 @@ def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
 
 def disk_error(error: OSError, path: Path) -> Exception:
     """A ClaimflowError for a full disk or quota, else the error itself."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    cut = error.errno is None and "requested and" in str(error)  # numpy says no more of it
+    if cut or error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ClaimflowError(
             f"No space left to write {path}. Free some there (a cache by `python -m flows.cache "
             "clean age=7d folder=FOLDER`), then start again: finished work is kept."

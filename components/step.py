@@ -15,13 +15,13 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from components.cache import Action, Artifact, Cache, key_of
 from components.errors import ClaimflowError
-from components.files import ROOT, digest, file_digest, folder_digest
+from components.files import ROOT, digest, file_digest, folder_digest, home
 from components.records import Case, Claim
 
 
@@ -208,14 +208,15 @@ def _give_back() -> None:
         torch.cuda.empty_cache()
 
 
-def identity(value: Any) -> Any:
-    """What enters a cache key for `value`: parameters, code version, content of files.
+def identity(value: Any, unkeyed: Collection[str] = ()) -> Any:
+    """What enters a cache key for `value`: parameters (but `unkeyed`), code version, content of
+    files.
 
     Dataclasses (steps, encoders, engines) give their class, the version of the code behind it
     and their fields; a Path gives the digest of the file or folder; the rest stands for itself.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        skip = getattr(value, "unkeyed", ())
+        skip = {*getattr(value, "unkeyed", ()), *unkeyed}
         return {
             "class": f"{type(value).__module__}.{type(value).__qualname__}",
             "code": code_version(type(value).__module__),
@@ -236,7 +237,12 @@ def identity(value: Any) -> Any:
     return value
 
 
-_DISTRIBUTIONS = {"sklearn": "scikit-learn", "Stemmer": "PyStemmer", "rank_bm25": "rank-bm25"}
+_DISTRIBUTIONS = {
+    "faiss": "faiss-cpu",
+    "rank_bm25": "rank-bm25",
+    "sklearn": "scikit-learn",
+    "Stemmer": "PyStemmer",
+}
 
 
 @functools.cache
@@ -255,6 +261,8 @@ def code_version(module: str) -> str:
             continue
         code, imported = _parse(name)
         parts[name] = code
+        if name == "components.assets":  # WordNet, punkt and stop-words, which code below it reads
+            parts["language data"] = folder_digest(home() / "nltk_data")
         for other in imported:
             if other.partition(".")[0] == name.partition(".")[0]:
                 waiting.append(other)

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from components.errors import ClaimflowError
+from components.errors import ClaimflowError, nearest
 from components.step import Step
 from flows.adapters import with_folders
+from flows.cli import CONF
 
 KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -121,6 +122,11 @@ def step_configs(config: DictConfig) -> dict[str, dict[str, Any]]:
     """
     steps: dict[str, dict[str, Any]] = {}
     for slot in config.pipeline:
+        if slot not in config and not (CONF / slot).is_dir():
+            raise ClaimflowError(
+                f"pipeline names '{slot}', which is no group.{nearest(slot, map(str, config))} A "
+                f"new slot of yours is a folder conf/{slot}."
+            )
         node = OmegaConf.to_container(config[slot], resolve=True) if config.get(slot) else None
         if node is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import string
@@ -22,6 +23,7 @@ from components.records import (
     AVERITEC_LABELS,
     Answer,
     Claim,
+    Document,
     Question,
     decode,
     encode,
@@ -425,6 +427,42 @@ def test_an_edited_store_is_parsed_again(tmp_path: Path) -> None:
     data(tmp_path, [official(), official("B.")], {"0": [page("u", "New.")]})
     after = case_refs(dataset, claims, cache)[0]
     assert load(after, ["documents"], cache).documents[0].sentences == ["New."]
+
+
+def test_a_renamed_page_is_looked_for_again(tmp_path: Path) -> None:
+    stores = {"0": [page("u", file="pages/dev/0/a.html"), page("v", "Text.")]}
+    dataset = data(tmp_path, [official()], stores)
+    dataset.on_error = "skip"
+    pages = tmp_path / "pages" / "dev" / "0"
+    pages.mkdir(parents=True)
+    (pages / "a.html").write_text("<html><body><p>The ferry runs again, says the harbour office.")
+    cache = Cache(tmp_path / "cache")
+    claims = dataset.claims()
+    (ref,) = case_refs(dataset, claims, cache)
+    assert load(ref, ["documents"], cache).documents[0].sentences
+    (pages / "a.html").rename(pages / "b.html")
+    (ref,) = case_refs(dataset, claims, cache)
+    assert load(ref, ["documents"], cache).documents[0].sentences == []
+    assert "page 'pages/dev/0/a.html' left empty" in dataset.bad[-1].reason
+
+
+def test_a_parameter_of_a_data_set_reads_its_documents_again(tmp_path: Path) -> None:
+    @dataclasses.dataclass(kw_only=True)
+    class Loud(Averitec):
+        loud: bool = False
+
+        def read_documents(self, claim: Claim) -> list[Document]:
+            documents = super().read_documents(claim)
+            for document in documents if self.loud else ():
+                document.sentences = [text.upper() for text in document.sentences]
+            return documents
+
+    data(tmp_path, [official()], {"0": [page("u", "Text.")]})
+    cache = Cache(tmp_path / "cache")
+    for loud, text in ((False, "Text."), (True, "TEXT."), (False, "Text.")):
+        dataset = Loud(path=tmp_path, loud=loud)
+        (ref,) = case_refs(dataset, dataset.claims(), cache)
+        assert load(ref, ["documents"], cache).documents[0].sentences == [text]
 
 
 def test_pitfall_17_text_of_every_kind_survives(tmp_path: Path) -> None:

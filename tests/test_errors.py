@@ -46,6 +46,8 @@ MISTAKES = {
         "verdict=llm",
     ),
     "primary=qaa": ("no measure 'qaa' (primary) of this run", "Did you mean 'qa'? Measures: q, qa"),
+    "pipeline=[guard,retreiver]": ("pipeline names 'retreiver'", "Did you mean 'retriever'"),
+    "retriever.bm25.k1=-1": ("k1=-1", "0 or more"),
     "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
     "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
@@ -381,8 +383,8 @@ def test_a_second_ctrl_c_ends_at_once() -> None:
 import time
 from flows.cli import plain
 def main(words):
-    print("at work", flush=True)
     try:
+        print("at work", flush=True)
         time.sleep(60)
     finally:
         time.sleep(60)

@@ -175,6 +175,24 @@ def test_a_package_upgrade_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> N
     code_version.cache_clear()
 
 
+def test_language_data_is_in_the_key_of_what_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wordnet = tmp_path / "nltk_data" / "corpora" / "wordnet"
+    wordnet.mkdir(parents=True)
+    monkeypatch.setenv("CLAIMFLOW_HOME", str(tmp_path))
+
+    def versions(text: str) -> list[str]:
+        (wordnet / "index.noun").write_text(text)
+        code_version.cache_clear()
+        return [code_version(f"components.{name}") for name in ("score.averitec", "cache")]
+
+    before, after = versions("ferry"), versions("boats")
+    code_version.cache_clear()
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
 def test_cases_that_agree_on_what_is_read_are_computed_once(ctx: Context) -> None:
     out = run_step(Ask(), "ask", refs(ctx, "A", "B"), ctx)
     for ref in out:

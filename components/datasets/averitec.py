@@ -24,7 +24,7 @@ import msgspec
 from components.datasets.base import Dataset, checked_label
 from components.datasets.dates import format_date, parse_date
 from components.errors import ClaimflowError
-from components.files import ROOT, file_digest, write_whole
+from components.files import ROOT, write_whole
 from components.records import (
     AVERITEC_LABELS,
     Answer,
@@ -92,6 +92,7 @@ class Averitec(Dataset):
     published: ClassVar = "https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)"
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
 
+    unkeyed: ClassVar = ("store",)
     store: Path | None = None
 
     def read_claims(self, split: str) -> list[Claim]:
@@ -120,7 +121,7 @@ class Averitec(Dataset):
 
     def versions(self, claim: Claim) -> list[str]:
         if packed := self._packed():
-            return [packed.digest(claim.id), *(file_digest(p) for p in self._pages(claim))]
+            return [packed.digest(claim.id), *map(self._version, self._pages(claim))]
         return super().versions(claim)
 
     def _stores(self) -> list[Path]:

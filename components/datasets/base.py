@@ -15,7 +15,7 @@ from components.files import ROOT, file_digest
 from components.labels import nearest_label
 from components.pipeline import CaseRef
 from components.records import BadLine, Claim, Document, encode, read_lines, report
-from components.step import code_version
+from components.step import identity
 
 SHOWN = 8  # names of files in a message
 
@@ -31,6 +31,7 @@ class Dataset:
     bad: the lines that were skipped, and the pages that could not be read.
     """
 
+    unkeyed: ClassVar[tuple[str, ...]] = ()  # parameters that say where files are
     name: ClassVar[str] = ""
     published: ClassVar[str] = ""  # where the official files are; empty: with the project
     splits: ClassVar[tuple[str, ...]] = ()  # the published ones; others may lie in `path`
@@ -69,8 +70,14 @@ class Dataset:
         raise NotImplementedError
 
     def versions(self, claim: Claim) -> list[str]:
-        """Digests of what the documents for `claim` come from: they are read once for each list."""
-        return [file_digest(path) for path in self.sources(claim)]
+        """Names and digests of what the documents for `claim` come from: they are read once for
+        each list."""
+        return [self._version(path) for path in self.sources(claim)]
+
+    def _version(self, path: Path) -> str:
+        """A file by its place below the folder (elsewhere by its name) and its content."""
+        below = path.is_relative_to(self.folder)
+        return f"{path.relative_to(self.folder) if below else path.name} {file_digest(path)}"
 
     def read_documents(self, claim: Claim) -> list[Document]:
         """The documents that evidence for `claim` is sought in."""
@@ -190,19 +197,26 @@ def checked_label(label: str | None, labels: Iterable[str]) -> str | None:
     )
 
 
+def _reader(dataset: Dataset) -> Any:
+    """What makes documents of files: the code of a data set, and its parameters but for those that
+    choose claims or files."""
+    choice = {field.name for field in dataclasses.fields(Dataset)} - {"on_error"}
+    return identity(dataset, choice)
+
+
 def case_refs(dataset: Dataset, claims: list[Claim], cache: Cache) -> list[CaseRef]:
     """Cases to begin a pipeline with. Documents are parsed once for each state of their files.
 
     A claim whose documents can't be read stops the run, or with on_error="skip" is marked failed.
     """
-    code = code_version(type(dataset).__module__)
+    reader = _reader(dataset)
     known: dict[str, str] = {}
     refs = []
     for claim in claims:
         fields = {"claim": cache.put(encode(claim))}
         error = None
         try:
-            key = key_of("documents", code, dataset.on_error, dataset.versions(claim))
+            key = key_of("documents", reader, dataset.versions(claim))
             if key not in known:
                 action = cache.lookup(key)
                 if action is None:

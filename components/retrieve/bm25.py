@@ -34,6 +34,11 @@ class Bm25(Search):
     k1: float
     b: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k1 < 0 or not 0 <= self.b <= 1:
+            raise ClaimflowError(f"k1={self.k1}, b={self.b}: k1 is 0 or more, b between 0 and 1.")
+
     def analysis(self) -> Analysis:
         """How passages and queries become terms."""
         raise NotImplementedError
