@@ -153,6 +153,7 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
         ("https://a.example/202011/02/x", "2020-11-02"),
         ("https://a.example/2020/nov/x", "2020-11-01"),
         ("https://2020-11-02.example/x", None),
+        ("https://a.example/Postponed%2028.08.20.pdf", None),  # a space before 28
         ("https://archive.org/web/20201130144023/https://a.example/x", "2020-11-30"),
         ("https://arquivo.pt/wayback/20201130144023/https://a.example/x", "2020-11-30"),
         ("https://web.archive.org/web/20201130144023/a.example/x", "2020-11-30"),

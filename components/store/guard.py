@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import datetime
 import re
+import urllib.parse
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -155,7 +156,7 @@ def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
     not read, as nothing tells their day from their month.
     """
     page, stamp = unwrap(url)
-    path = re.sub(r"(?i)^https?://[^/]*|[?#].*", "", page)
+    path = urllib.parse.unquote(re.sub(r"(?i)^https?://[^/]*|[?#].*", "", page))
     found = [(year, month, day) for year, _, month, day in _DAY.findall(path)]
     found += _COMPACT.findall(path)
     found += [(year, month, "1") for year, month in _MONTH.findall(path)]
