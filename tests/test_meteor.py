@@ -114,6 +114,19 @@ def test_synonyms_are_those_of_nltks_reader() -> None:
         assert synonyms(word) == {name for name in theirs if "_" not in name}, word
 
 
+def test_stems_are_those_of_nltks_stemmer() -> None:
+    nltk_ready()
+    from nltk.corpus import wordnet
+    from nltk.stem.porter import PorterStemmer
+
+    stemmer = PorterStemmer()
+    lemmas = sorted(wordnet.all_lemma_names())[::10]
+    # Before what stands last in a word: a vowel, a consonant, a double one.
+    endings = [a + b for a in ("a", "t", "ll") for b in "abcdefghijklmnopqrstuvwxyz0'"]
+    for word in [*lemmas, *(lemma + e for lemma in lemmas[::20] for e in endings), *stemmer.pool]:
+        assert module._stem(word) == stemmer.stem(word), word
+
+
 @pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")
 def test_equals_nltk_on_real_pairs() -> None:
     claims = json.loads((DATA / "dev.json").read_text())

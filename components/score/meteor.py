@@ -28,6 +28,12 @@ from components.score.words import Tokens
 
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
+# What the suffixes of the stemmer's rules end in.
+_STEMMED = (
+    *("s", "ed", "ing", "y", "i", "e", "al", "er", "or", "ic", "ant", "ent", "ion", "ou", "ism"),
+    *("ll", "ful"),
+)
+
 Ints: TypeAlias = NDArray[np.int64]
 TABLE = 20_000_000  # cells of a table of keys; a text that repeats a word for ever has more
 Bools: TypeAlias = NDArray[np.bool_]
@@ -215,7 +221,9 @@ def source() -> str:
 
 @functools.cache
 def _stem(word: str) -> str:
-    return _stemmer().stem(word)
+    """NLTK's Porter stem. A third of the words end in nothing that a rule takes: they are not asked
+    for."""
+    return _stemmer().stem(word) if word.endswith(_STEMMED) else word
 
 
 @functools.cache

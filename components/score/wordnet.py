@@ -57,8 +57,10 @@ class _Part:
             endings = self.endings.get(word[-1:], [])
             forms = [word.removesuffix(a) + b for a, b in endings if word.endswith(a)]
         found: set[str] = set()
-        for form in {word, *forms} & self.index.keys():
-            columns = self.index[form].split()  # lemma, pos, number of synsets, …, offsets
+        for form in (word, *forms):
+            if not (line := self.index.get(form)):
+                continue
+            columns = line.split()  # lemma, pos, number of synsets, …, offsets
             for offset in columns[-int(columns[2]) :]:
                 found.update(self.synsets.get(offset) or self.synset(offset))
         return found
