@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from components.errors import ClaimflowError, listed, plain
-from components.files import beginning, open_utf8, write_whole
+from components.files import beginning, check_kind, open_utf8, write_whole
 
 AVERITEC_LABELS = (
     "Supported",
@@ -287,6 +287,7 @@ def read_lines(
     twice: holds the keys that stand twice in one object of the record that was given last. Of
     these the last counts, as other readers have it.
     """
+    check_kind(path)
     as_list = beginning(path, 1).startswith("[")
     again = json.JSONDecoder(  # of a line: msgspec does not tell
         object_pairs_hook=None if twice is None else _noting(twice), parse_int=str

@@ -303,6 +303,8 @@ def _defaults(config: str) -> dict[str, str]:
 
 # Mistakes in the config
 
+_NO_CHOICE = "A group takes the name of a choice, not null: give none, as in answerer=none."
+
 
 def file_mistake(error: OSError) -> str:
     """One line for what the system says of a file, a folder or a connection."""
@@ -321,7 +323,7 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if "hydra" not in sys.modules:
         return None
     if "Config group override must be a string" in str(error):
-        return "A group takes the name of a choice, not null: give none, as in answerer=none."
+        return _NO_CHOICE
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -338,18 +340,21 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
             "letters beyond ASCII or other marks wants quotes inside the shell's: "
             "'path=\"my data\"'."
         )
-    if found := re.search(r"Could not find '(\w+)/([^']+)'", text):
+    if found := re.search(r"Could not find '(\w+)/([^']*)'", text):
         group, choice = found.groups()
+        if not choice:
+            return _NO_CHOICE
         known = list(groups().get(group, {}))
         hint = nearest(choice, known)
         return f"No choice '{choice}' in group {group}.{hint} Choices: {', '.join(known)}."
     if found := re.search(r"Could not override '?([\w.@/]+)'?", text):
         key = found.group(1)
         if key in groups():  # the data sets of one corpus set the groups of an experiment
+            own = config in ("config", "experiment")
+            slot = f"; a new slot of yours is +{key}=CHOICE, and a name in pipeline=[…]"
             return (
                 f"This flow does not take the group '{key}': leave it out, or choose another where "
-                f"a choice sets it; a new slot of yours is +{key}=CHOICE, and a name in "
-                "pipeline=[…]."
+                f"a choice sets it{slot if own else ''}."
             )
         return f"No setting '{key}'.{_hint(key, config)} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):

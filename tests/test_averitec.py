@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import gzip
 import json
 import string
 from pathlib import Path
@@ -227,6 +228,26 @@ def test_pitfall_7_a_bad_record_does_not_shift_the_ids_of_others(tmp_path: Path)
     assert len(dataset.bad) == 2
     again = data(tmp_path, [official(claim_id=1), official(claim_id="1")])
     assert "id 1 again, as in line 2" in error_of(again)
+
+
+def test_records_of_a_list_are_numbered_as_it_may_stand_on_one_line(tmp_path: Path) -> None:
+    dataset = Averitec(path=tmp_path)
+    claims = [official("Zero."), official("One.", label="Rfuted"), official("2.", claim_id=0)]
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps(claims))
+    assert f"{file}, line 1: record 2: unknown label 'Rfuted'" in error_of(dataset)
+    file.write_text(json.dumps([claims[0], claims[2]]))
+    assert "line 1: record 2: id 0 again, as in line 1 (record 1)" in error_of(dataset)
+    file.write_text(json.dumps(claims))
+    message = error_of(Averitec(path=tmp_path, ids=[1], on_error="skip"))
+    assert "has no claim 1." in message
+    assert "Skipped, as they can't be read (2)" in message
+    assert "record 2: unknown label" in message
+
+
+def test_a_compressed_file_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_bytes(gzip.compress(json.dumps([official("One.")]).encode()))
+    assert error_of(Averitec(path=tmp_path)).endswith("dev.json is compressed (gzip): unpack it.")
 
 
 def test_pitfall_19_claims_under_test_never_stand_in_train(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ MISTAKES = {
     "embedder.model=nowhere": ("No model folder 'nowhere'", "make setup"),
     "runner.kind=treads": ("No runner kind 'treads'", "Did you mean 'threads'"),
     "answerer=null": ("A group takes the name of a choice", "answerer=none"),
+    "retriever=": ("A group takes the name of a choice", "answerer=none"),
     "chunker.size=0": ("chunker.size is 0", "1 or more"),
     "runner.workers=0": ("runner.workers=0", "from 1 on"),
     "runner.shard=0": ("runner.shard=0", "from 1 on"),

@@ -23,8 +23,8 @@ import msgspec
 
 from components.datasets.base import Dataset, checked_label
 from components.datasets.dates import format_date, parse_date
-from components.errors import ClaimflowError
-from components.files import ROOT, write_whole
+from components.errors import ClaimflowError, plain
+from components.files import ROOT, beginning, write_whole
 from components.records import (
     AVERITEC_LABELS,
     Answer,
@@ -98,19 +98,22 @@ class Averitec(Dataset):
     def read_claims(self, split: str) -> list[Claim]:
         """All claims of a split. The id is `claim_id`, else the position from 0 in the file."""
         path = self.claim_file(split, [f"{split}.json", f"{split}.jsonl"])
+        as_list = beginning(path, 1) == "["  # which may stand on one line
         claims: list[Claim] = []
-        lines: dict[str, int] = {}
+        seen: dict[str, str] = {}
         known = len(self.bad)
         for line, raw in self.records(path, dict[str, Any]):
             position = len(claims) + len(self.bad) - known  # skipped records count
+            record = f"record {position + 1}"
             try:
                 claim = claim_from(raw, position)
-                if claim.id in lines:
-                    raise ClaimflowError(f"id {claim.id} again, as in line {lines[claim.id]}")
+                if claim.id in seen:
+                    raise ClaimflowError(f"id {claim.id} again, as in {seen[claim.id]}")
             except (msgspec.ValidationError, ClaimflowError) as error:
-                self.bad_line(path, line, error)
+                reason = f"{record}: {plain(error)}" if as_list else plain(error)
+                self.bad_line(path, line, ClaimflowError(reason))
                 continue
-            lines[claim.id] = line
+            seen[claim.id] = f"line {line}" + f" ({record})" * as_list
             claims.append(claim)
         return claims
 

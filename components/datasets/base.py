@@ -14,7 +14,7 @@ from components.errors import ClaimflowError, MissingFileError, nearest, plain
 from components.files import ROOT, file_digest
 from components.labels import nearest_label
 from components.pipeline import CaseRef
-from components.records import BadLine, Claim, Document, encode, read_lines, report
+from components.records import BadLine, Claim, Document, encode, read_lines, report, skipped
 from components.step import identity
 
 SHOWN = 8  # names of files in a message
@@ -166,7 +166,7 @@ class Dataset:
                 raise ClaimflowError(
                     f"{self.name} {self.split} has no claim {', '.join(missing[:5])}. "
                     f"Its {len(claims)} ids run from {claims[0].id} to {claims[-1].id}: "
-                    "give some of those."
+                    f"give some of those. {' '.join(skipped(self.bad))}".rstrip()
                 )
             claims = [by_id[i] for i in wanted]
         return claims[: self.limit]
