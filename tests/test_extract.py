@@ -224,6 +224,18 @@ def test_transcripts(end: str, mark: str) -> None:
     assert sentences(SRT) == ["The ferry carried 412 passengers.", "Nobody was hurt."]
 
 
+def test_what_a_transcript_says_twice_was_said_twice_unless_its_lines_roll_up() -> None:
+    def sentences(*cues: str) -> list[str]:
+        timed = (f"00:0{n}.000 --> 00:0{n + 1}.000\n{cue}" for n, cue in enumerate(cues))
+        return extract("\n\n".join(["WEBVTT", *timed]).encode()).sentences
+
+    assert sentences("Was it late?", "No.", "No.", "It was on time.\nIt left at nine.") == [
+        *("Was it late?", "No.", "No.", "It was on time.", "It left at nine.")
+    ]
+    rolled = ("It was late.", "It was late.", "It was late.\nIt left at ten.", "It left at ten.")
+    assert sentences(*rolled) == ["It was late.", "It left at ten."]
+
+
 def in_html(text: str, head: str = "") -> str:
     return (
         f"<!DOCTYPE html><html><head>{head}</head>"

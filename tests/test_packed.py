@@ -256,7 +256,7 @@ def test_zips_and_folders_of_them(tmp_path: Path) -> None:
     line = LINE.encode()
     source = tmp_path / "release"
     (source / "more").mkdir(parents=True)
-    (source / "more" / "11.json").write_bytes(line)
+    (source / "more" / "11.JSON").write_bytes(line)
     zipped(source / "dev_0.zip", {"output/2.json": line, "output/10.json": line * 1, "a.txt": b"x",
                                   "__MACOSX/output/._2.json": b"junk"})  # fmt: skip
     (source / "5.json").symlink_to("nothing")
@@ -267,7 +267,7 @@ def test_zips_and_folders_of_them(tmp_path: Path) -> None:
     packer = Packer(source, tmp_path / "packed")
     assert [s.claim for s in packer] == ["2", "3", "4", "10", "11"]
     store = Packed(tmp_path / "packed")
-    assert written(store) == {f"{n}.json": line for n in (2, 4, 10, 11)}
+    assert written(store) == dict.fromkeys(("2.json", "4.json", "10.json", "11.JSON"), line)
     assert store.claims["10"].source == f"{source}/dev_0.zip/output/10.json"
     problems = {os.path.relpath(bad.file, source): bad.reason for bad in packer.bad}
     assert list(problems) == ["5.json", "torn.zip", "dev_1.zip/3.json"]

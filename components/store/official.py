@@ -158,7 +158,7 @@ def find(path: Path, bad: list[BadLine]) -> list[Source]:
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_dir():
             continue
-        for source in _zipped(file, bad) if file.suffix == ".zip" else _plain(file, bad):
+        for source in _zipped(file, bad) if file.suffix.lower() == ".zip" else _plain(file, bad):
             other = found.setdefault(source.claim, source)
             if other is not source:
                 raise ClaimflowError(
@@ -179,7 +179,7 @@ def natural(claim: str) -> tuple[int, int, str]:
 
 
 def _store_name(path: Path) -> bool:
-    return path.suffix in SUFFIXES and not path.name.startswith(".")  # `._0.json`: macOS
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")  # `._0.json`: macOS
 
 
 def _plain(file: Path, bad: list[BadLine]) -> list[Source]:

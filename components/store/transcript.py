@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
 
 _TIME = r"(?:\d{1,3}:)?\d{1,2}:\d{2}[.,]\d{1,3}"
@@ -19,22 +20,34 @@ def is_transcript(text: str) -> bool:
 
 def spoken(text: str) -> str:
     """What is said in a transcript, as running text; a new speaker (`<v Name>`) begins a line
-    with the name. Automatic captions say each line two or three times as it rolls up: once here.
+    with the name. Automatic captions say each line two or three times as they roll up: once here.
     """
+    cues = [
+        _lines(block)
+        for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n").replace("\r", "\n"))
+    ]
+    cues = [cue for cue in cues if cue]
+    pairs = [(a[-1][1], b[0][1]) for a, b in itertools.pairwise(cues) if len(b) > 1]
+    rolls = 2 * sum(before == first for before, first in pairs) > len(pairs)
     said: list[str] = []
     speaker = ""
-    for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n").replace("\r", "\n")):
-        lines = block.split("\n")
-        timing = next((i for i, line in enumerate(lines) if _TIMING.match(line)), None)
-        if timing is None:  # the head, a NOTE, a STYLE
+    for name, plain in itertools.chain.from_iterable(cues):
+        if rolls and plain in said[-2:]:
             continue
-        for line in lines[timing + 1 :]:
-            name = _SPEAKER.search(line)
-            plain = " ".join(html.unescape(_TAG.sub("", line)).split())
-            if not plain or plain in said[-2:]:
-                continue
-            if name and name.group(1) != speaker:
-                speaker = name.group(1)
-                said.append(f"\n{speaker}:")
-            said.append(plain)
+        if name and name != speaker:
+            speaker = name
+            said.append(f"\n{speaker}:")
+        said.append(plain)
     return " ".join(said).replace(" \n", "\n").strip()
+
+
+def _lines(block: str) -> list[tuple[str, str]]:
+    """(speaker if named, text) of each line of a cue; none of a head, a NOTE, a STYLE."""
+    lines = block.split("\n")
+    timing = next((i for i, line in enumerate(lines) if _TIMING.match(line)), None)
+    found = []
+    for line in lines[timing + 1 :] if timing is not None else []:
+        name = _SPEAKER.search(line)
+        if plain := " ".join(html.unescape(_TAG.sub("", line)).split()):
+            found.append((name.group(1) if name else "", plain))
+    return found
