@@ -53,7 +53,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     from components.errors import ClaimflowError
     from components.records import BadLine, skipped
     from components.score.base import Scores, merged, score_once
-    from components.score.retrieval import read_run
+    from components.score.retrieval import read_run, ties
     from components.score.rows import groups_of
     from flows.build import build, scorer_configs
 
@@ -90,6 +90,8 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     for scorer in scorers:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
+    if rankings and not config.official and (tied := ties(rankings)):
+        scores.notes.append(f"In the run {tied} by their rank; official=true: by id.")
     scores.notes = list(dict.fromkeys(scores.notes))
     done = time.perf_counter()
     return {

@@ -76,6 +76,30 @@ def test_equals_trec_eval(run: Rankings, gold: Qrels) -> None:
     assert ours == pytest.approx({names[str(m)]: value for m, value in theirs.items()})
 
 
+@given(
+    st.lists(st.tuples(docs, st.integers(0, 3)), unique_by=lambda hit: hit[0], min_size=1),
+    st.dictionaries(docs, st.integers(1, 3), min_size=1),
+)
+@settings(max_examples=50, deadline=None)
+def test_official_orders_documents_of_one_score_as_trec_eval(
+    hits: list[tuple[str, int]], grades: dict[str, int]
+) -> None:
+    ir_measures = pytest.importorskip("ir_measures")
+    ranking = sorted(((doc, float(score)) for doc, score in hits), key=lambda hit: -hit[1])
+    claim = Claim(id="1", text="", relevant=list(grades), grades=grades)
+    ours = Retrieval(official=True, draws=10).score([claim], rankings={"1": ranking})
+    theirs = ir_measures.calc_aggregate(
+        [ir_measures.nDCG @ 10, ir_measures.RR, ir_measures.AP],
+        [ir_measures.Qrel("1", doc, grade) for doc, grade in grades.items()],
+        [ir_measures.ScoredDoc("1", doc, score) for doc, score in ranking],
+    )
+    theirs = {str(measure): value for measure, value in theirs.items()}
+    for name, known in (("ndcg_at_10", "nDCG@10"), ("mrr", "RR"), ("ap", "AP")):
+        assert values(ours)[name] == pytest.approx(theirs[known])
+    tied = len({score for _, score in ranking}) < len(ranking)
+    assert tied == any("as trec_eval does" in note for note in ours.notes)
+
+
 def test_what_is_missing_double_or_extra_is_counted_and_said() -> None:
     gold = {"1": {"a": 1}, "2": {"a": 1}, "3": {}, "4": {"a": 0}}
     run = {"1": ranked("x", "x", "a", "a"), "3": ranked("a"), "9": ranked("a")}

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -30,7 +30,12 @@ class Retrieval(Scorer):
 
     Documents are told apart by id, or by URL where the id is one (`same_url` decides). A claim's
     own fact-checking article is neither relevant nor a mistake: it is taken out of both sides.
+
+    official: order documents of one score by id, from the last, as trec_eval does; else they
+    stand as the ranking has them, in a TREC run by its column of ranks.
     """
+
+    official: bool = False
 
     reads: ClassVar = ("rankings",)
 
@@ -44,6 +49,8 @@ class Retrieval(Scorer):
         rankings: Rankings,
         ctx: Context | None = None,
     ) -> Scores:
+        if self.official:
+            rankings = {claim: _by_id(ranking) for claim, ranking in rankings.items()}
         kept, qrels, dropped = paired(gold, rankings)
         scores = retrieval(kept, qrels, self.draws, self.seed)
         if dropped:
@@ -51,7 +58,22 @@ class Retrieval(Scorer):
                 "Claims whose own fact-checking article was retrieved, and taken out "
                 f"({len(dropped)}): {listed(dropped)}."
             )
+        if self.official and (note := ties(rankings)):
+            scores.notes.append(f"Official quirk: {note} by id, from the last, as trec_eval does.")
         return scores
+
+
+def ties(rankings: Rankings) -> str:
+    """The beginning of a note on claims whose ranking has documents of one score, if there are."""
+    tied = [c for c, ranking in rankings.items() if len({s for _, s in ranking}) < len(ranking)]
+    where = f"({len(tied)} claims: {listed(tied)})"
+    return f"documents of one score {where} are ordered" if tied else ""
+
+
+def _by_id(ranking: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The ranking with neighbours of one score by id, from the last."""
+    groups = itertools.groupby(ranking, key=lambda hit: hit[1])
+    return [hit for _, group in groups for hit in sorted(group, reverse=True)]
 
 
 def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list[str]]:
