@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -52,10 +52,25 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Digest of the names and contents of all files below `folder`."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    """Digest of the names and contents of all files below `folder`, through links too.
+
+    Raises ClaimflowError for a link to a folder that it stands in.
+    """
+    files = sorted(_files(folder, ()))
     listing = "\n".join(f"{p.relative_to(folder).as_posix()} {file_digest(p)}" for p in files)
     return digest(listing.encode())
+
+
+def _files(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
+    real = os.path.realpath(folder)
+    if real in above:
+        raise ClaimflowError(f"{folder} is a link to a folder that it stands in: take it out.")
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files(Path(entry.path), (*above, real))
+            elif entry.is_file():
+                yield Path(entry.path)
 
 
 def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from components.cache import Action, Cache, key_of
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Record, decode, encode, field_type
-from components.step import Context, Step, TrainedStep, identity
+from components.step import Context, Step, TrainedStep, identity, running
 
 
 class Cost(Record):
@@ -98,13 +98,19 @@ def run_step(step: Step, name: str, refs: list[CaseRef], ctx: Context) -> list[C
             cases = [load(ref, step.reads, ctx.cache) for ref in todo.values()]
             before = dict(ctx.tokens)
             start = time.perf_counter()
-            results = step.run(cases, ctx)
+            with running(step):
+                results = step.run(cases, ctx)
             share = len(todo)
             cost = {"seconds": round((time.perf_counter() - start) / share, 6)}
             for kind in before:
                 cost[f"{kind}_tokens"] = (ctx.tokens[kind] - before[kind]) / share
             if [r.claim.id for r in results] != [ref.id for ref in todo.values()]:
                 raise ClaimflowError(f"Step {name} must return the cases that it was given.")
+            if keys_of(step, list(todo.values()), ctx) != list(todo):
+                raise ClaimflowError(
+                    f"A file that step {name} reads – a prompt, a model – was edited while it ran, "
+                    "and nobody knows which text counted. Start again: what is finished is kept."
+                )
             for key, result in zip(todo, results, strict=True):
                 if result.failed:
                     failed[key] = f"{name}: {result.failed}"
@@ -172,10 +178,10 @@ def _value(case: Case, field: str) -> Any:
 
 
 def _field(cache: Cache, field: str, name: str) -> Any:
-    # A shared corpus is one blob for all claims: decode it once. Small fields are decoded anew,
-    # so that a step may change them in place.
+    # A shared corpus is one blob for all claims: decode it once. Its records can't be changed, and
+    # the list is each case's own. Other fields are decoded anew, and may be changed in place.
     if field in ("documents", "passages"):
-        return _shared(cache, field, name)
+        return list(_shared(cache, field, name))
     return _decode(cache, field, name)
 
 

@@ -87,8 +87,8 @@ class Claim(Record):
     extra: dict[str, Any] = {}  # official fields that no step reads, kept so that files round-trip
 
 
-class Document(Record):
-    """A page or an abstract, as sentences."""
+class Document(Record, frozen=True):  # type: ignore[misc]
+    """A page or an abstract, as sentences. Many cases share one: it can't be changed."""
 
     id: str
     url: str | None = None
@@ -96,13 +96,13 @@ class Document(Record):
     title: str | None = None
     date: datetime.date | None = None
     lang: str | None = None
-    sentences: list[str] = []
+    sentences: tuple[str, ...] = ()
     query: str | None = None  # the search query that found it
     kind: str | None = None  # the kind of that query
 
 
-class Passage(Record):
-    """A chunk of a document: what a retriever ranks."""
+class Passage(Record, frozen=True):  # type: ignore[misc]
+    """A chunk of a document: what a retriever ranks. Many cases share one: it can't be changed."""
 
     id: str  # document id, '#', index of its first sentence; .1, .2 … where it begins in one again
     doc: str
@@ -110,7 +110,7 @@ class Passage(Record):
     url: str | None = None
     before: str | None = None  # neighbouring text of the same document, when the chunker keeps it
     after: str | None = None
-    also: list[str] = []  # URLs of other pages with the same text, where the chunker drops that
+    also: tuple[str, ...] = ()  # URLs of other pages with the same text, which the chunker dropped
 
 
 class Query(Record):

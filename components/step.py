@@ -7,21 +7,25 @@ batch with the fields in `writes` filled in; it may look only at the fields in `
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import gc
+import importlib
 import importlib.metadata
 import importlib.util
 import sys
+import sysconfig
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from components.cache import Action, Artifact, Cache, key_of
 from components.errors import ClaimflowError
-from components.files import ROOT, digest, file_digest, folder_digest, home
+from components.files import digest, file_digest, folder_digest, home
 from components.records import Case, Claim
 
 
@@ -34,8 +38,8 @@ class Step:
 
     reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
-    needs_train: ClassVar[bool] = False  # does `run` or `fit` use ctx.train?
-    seeded: ClassVar[bool] = False  # does `run` use ctx.seed_for?
+    needs_train: ClassVar[bool] = False  # does `run` use ctx.train? Then it is in the key
+    seeded: ClassVar[bool] = False  # does `run` use ctx.seed_for? Then the seed is in the key
     unkeyed: ClassVar[tuple[str, ...]] = ()  # parameters that cannot change the output
     outside: ClassVar[bool] = False  # does it call something that may fail for a while?
 
@@ -107,13 +111,20 @@ class Context:
     ) -> None:
         self.cache = cache
         self.stage = stage
-        self.train = train or []
+        self._train = train or []
         self.seed = seed
         self.tokens = {"prompt": 0, "completion": 0}
         self.uncounted = 0  # replies whose server does not say their tokens
         self.silent = ""  # why the judge of this scoring is not asked any more, if so
-        self.train_digest = key_of(self.train)
+        self.train_digest = key_of(self._train)
         self.learned = learned
+
+    @property
+    def train(self) -> list[Claim]:
+        """The training claims. Raises ClaimflowError for a step that does not say it needs them."""
+        if (step := _running.get()) and not step.needs_train:
+            raise ClaimflowError(_undeclared(step, "ctx.train", "needs_train"))
+        return self._train
 
     def cases(self, step: TrainedStep) -> list[Case]:
         """The training claims as cases, with the fields that `step` learns from."""
@@ -128,20 +139,26 @@ class Context:
         return self.learned
 
     def seed_for(self, *what: str) -> int:
-        """A seed below 2**32 for a named use, so that uses don't disturb one another."""
+        """A seed below 2**32 for a named use, so that uses don't disturb one another.
+
+        Raises ClaimflowError for a step that does not say that it is seeded.
+        """
+        if (step := _running.get()) and not step.seeded:
+            raise ClaimflowError(_undeclared(step, "ctx.seed_for", "seeded"))
         return int(key_of(self.seed, *what)[:8], 16)
 
     def model(self, step: TrainedStep) -> Artifact:
         """The folder that `step.fit` filled; fits it now when that has not happened."""
         if folder := step.given():
             return Artifact(path=str(folder), digest=folder_digest(folder))
-        step.check_train(self.train)
+        step.check_train(self._train)
         key = self.fit_key(step)
 
         def fit(folder: Path) -> None:
             _make_room(self.stage)
             start = time.perf_counter()
-            step.fit(self.train, folder, self)
+            with running(None):  # all that `fit` may use is in its key
+                step.fit(self._train, folder, self)
             cost = {"seconds": round(time.perf_counter() - start, 3)}
             self.cache.record(key_of("cost", key), Action(outputs=[], cost=cost))
 
@@ -174,6 +191,26 @@ class Context:
             if large:
                 _last_used[key] = self.stage
             return _models[key]
+
+
+_running: ContextVar[Step | None] = ContextVar("running", default=None)
+
+
+@contextlib.contextmanager
+def running(step: Step | None) -> Iterator[None]:
+    """Hold `step` to what it says that it uses, as long as it runs in this thread."""
+    before = _running.set(step)
+    try:
+        yield
+    finally:
+        _running.reset(before)
+
+
+def _undeclared(step: Step, what: str, flag: str) -> str:
+    return (
+        f"{type(step).__name__} uses {what}, which is not in its cache key: say `{flag}: ClassVar "
+        "= True` in the class."
+    )
 
 
 _models: dict[str, Any] = {}
@@ -230,8 +267,8 @@ def identity(value: Any, unkeyed: Collection[str] = ()) -> Any:
         if not value.exists():
             raise ClaimflowError(f"{value} is not there.")
         return folder_digest(value) if value.is_dir() else file_digest(value)
-    if isinstance(value, dict):
-        return {key: identity(item) for key, item in value.items()}
+    if isinstance(value, dict):  # in its order: that of members, or of steps in a loop, counts
+        return [[key, identity(item)] for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         return [identity(item) for item in value]
     return value
@@ -247,10 +284,11 @@ _DISTRIBUTIONS = {
 
 @functools.cache
 def code_version(module: str) -> str:
-    """Digest of the code behind `module`: its own, that of the components it imports (however
-    deep), and the versions of the packages they use.
+    """Digest of the code behind `module`: its own, that of the modules it imports (however deep)
+    which no package brought, and the versions of the packages they use.
 
-    Comments, layout and docstrings don't count: rewording one recomputes nothing.
+    Comments, layout and docstrings don't count: rewording one recomputes nothing. All these modules
+    are imported now, so that code which is edited later in a run is neither read nor run by it.
     """
     parts: dict[str, str] = {}
     packages: set[str] = set()
@@ -264,17 +302,32 @@ def code_version(module: str) -> str:
         if name == "components.assets":  # WordNet, punkt and stop-words, which code below it reads
             parts["language data"] = folder_digest(home() / "nltk_data")
         for other in imported:
-            if other.partition(".")[0] == name.partition(".")[0]:
+            top = other.partition(".")[0]
+            if _is_own(top):
                 waiting.append(other)
-            else:
-                packages.add(other.partition(".")[0])
-    for package in sorted(packages - set(sys.stdlib_module_names)):
+            elif top not in sys.stdlib_module_names:
+                packages.add(top)
+    for package in sorted(packages):
         try:
             version = importlib.metadata.version(_DISTRIBUTIONS.get(package, package))
         except importlib.metadata.PackageNotFoundError:
             version = "?"
         parts[f"package {package}"] = version
     return key_of(sorted(parts.items()))
+
+
+@functools.cache
+def _is_own(package: str) -> bool:
+    """Whether a package or module is code of this project or of its user: not Python's, and not in
+    a folder of installed packages."""
+    if package in sys.stdlib_module_names:
+        return False
+    spec = importlib.util.find_spec(package)
+    places = [*(spec.submodule_search_locations or []), spec.origin or ""] if spec else []
+    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    return any(places) and not any(
+        Path(place).is_relative_to(folder) for place in places for folder in installed
+    )
 
 
 _parse_lock = threading.Lock()  # CPython 3.11 counts the depth of all threads' parsing as one's
@@ -286,20 +339,21 @@ def _parse(module: str) -> tuple[str, set[str]]:
     spec = importlib.util.find_spec(module)
     if not spec or not spec.origin or not spec.origin.endswith(".py"):
         return "", set()
+    importlib.import_module(module)
     source = Path(spec.origin).read_text(encoding="utf-8")
     with _parse_lock:
         tree = ast.parse(source)
-    imported: set[str] = set()
+    package = module if spec.submodule_search_locations else module.rpartition(".")[0]
+    imported = {package} - {""}  # whose own code is run, too
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            imported.add(node.module)
-            if node.module.partition(".")[0] == module.partition(".")[0]:
-                for alias in node.names:  # `from components.x import module`
-                    path = ROOT.joinpath(*node.module.split("."), f"{alias.name}.py")
-                    if path.exists():
-                        imported.add(f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            name = importlib.util.resolve_name(name, package)
+            imported.add(name)
+            if _is_own(name.partition(".")[0]):
+                imported |= _modules(name, [alias.name for alias in node.names])
         body = getattr(node, "body", None)
         if (
             isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
@@ -310,3 +364,14 @@ def _parse(module: str) -> tuple[str, set[str]]:
         ):
             node.body = body[1:]
     return digest(ast.dump(tree).encode()), imported
+
+
+def _modules(package: str, names: list[str]) -> set[str]:
+    """Which of the names in `from package import names` are modules."""
+    spec = importlib.util.find_spec(package)
+    folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or []]
+    return {
+        f"{package}.{name}"
+        for name in names
+        if any((f / f"{name}.py").exists() or (f / name).is_dir() for f in folders)
+    }

@@ -14,7 +14,7 @@ import msgspec
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from components.errors import ClaimflowError, nearest
-from components.step import Step
+from components.step import Step, code_version
 from flows.adapters import with_folders
 from flows.cli import CONF
 
@@ -53,8 +53,7 @@ def _built(node: Any) -> Any:
     target, hints = _class(str(node["_target_"]))
     for name, value in values.items():
         check_type(target.__name__, name, value, hints.get(name))
-        if isinstance(value, str) and Path in _kinds(hints.get(name)):
-            values[name] = Path(value)  # whose content enters cache keys
+        values[name] = with_paths(value, hints.get(name))
     try:
         return target(**values)
     except ClaimflowError:
@@ -73,7 +72,10 @@ def _class(target: str) -> tuple[Any, dict[str, Any]]:
         raise ClaimflowError(
             f"_target_={target}: there is no such class ({error}). Give MODULE.CLASS, as in conf/."
         ) from error
-    return found, typing.get_type_hints(found) if dataclasses.is_dataclass(found) else {}
+    if not dataclasses.is_dataclass(found):
+        return found, {}
+    code_version(found.__module__)  # now: what is edited in the middle of a run is none of its code
+    return found, typing.get_type_hints(found)
 
 
 def wrong_parameters(text: str) -> str:
@@ -86,6 +88,20 @@ def wrong_parameters(text: str) -> str:
             f"{found[1]} needs {found[2]}: set it, or choose another. `--help` shows the choices."
         )
     return f"A part of the config can't be set up: {text}. `-v` shows which."
+
+
+def with_paths(value: Any, hint: Any) -> Any:
+    """`value` with a Path, whose content enters cache keys, for each text that is to be one."""
+    kinds = [*_kinds(hint), typing.get_origin(hint)]
+    if isinstance(value, str):
+        return Path(value) if Path in kinds else value
+    inner = next((kind for kind in (hint, *kinds) if typing.get_origin(kind) is type(value)), None)
+    if inner is None:
+        return value
+    of = typing.get_args(inner)[-1]
+    if isinstance(value, dict):
+        return {key: with_paths(item, of) for key, item in value.items()}
+    return [with_paths(item, of) for item in value]
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -357,9 +358,9 @@ def test_store_quirks(tmp_path: Path) -> None:
     ]
     assert documents[1].url == "https://a.example/x"
     assert (documents[0].kind, documents[0].query) == ("claim", "ostrel bridge")
-    assert documents[0].sentences == ["One.", "Two."]
-    assert documents[3].sentences == documents[4].sentences == []
-    assert documents[5].sentences == ["All in one."]
+    assert documents[0].sentences == ("One.", "Two.")
+    assert documents[3].sentences == documents[4].sentences == ()
+    assert documents[5].sentences == ("All in one.",)
     assert (documents[6].date, documents[6].title, documents[6].lang) == (
         datetime.date(2020, 11, 1),
         "T",
@@ -387,7 +388,7 @@ def test_other_store_layout_and_list_form(tmp_path: Path) -> None:
     store.parent.mkdir(parents=True)
     store.write_text(json.dumps([page("u", "One."), page("v", "Two.")]))
     assert dataset.sources(claim) == [store]
-    assert [d.sentences for d in dataset.read_documents(claim)] == [["One."], ["Two."]]
+    assert [d.sentences for d in dataset.read_documents(claim)] == [("One.",), ("Two.",)]
 
 
 def test_missing_store(tmp_path: Path) -> None:
@@ -447,7 +448,7 @@ def test_an_edited_store_is_parsed_again(tmp_path: Path) -> None:
     assert case_refs(dataset, claims, cache)[0] == before
     data(tmp_path, [official(), official("B.")], {"0": [page("u", "New.")]})
     after = case_refs(dataset, claims, cache)[0]
-    assert load(after, ["documents"], cache).documents[0].sentences == ["New."]
+    assert load(after, ["documents"], cache).documents[0].sentences == ("New.",)
 
 
 def test_a_renamed_page_is_looked_for_again(tmp_path: Path) -> None:
@@ -463,7 +464,7 @@ def test_a_renamed_page_is_looked_for_again(tmp_path: Path) -> None:
     assert load(ref, ["documents"], cache).documents[0].sentences
     (pages / "a.html").rename(pages / "b.html")
     (ref,) = case_refs(dataset, claims, cache)
-    assert load(ref, ["documents"], cache).documents[0].sentences == []
+    assert load(ref, ["documents"], cache).documents[0].sentences == ()
     assert "page 'pages/dev/0/a.html' left empty" in dataset.bad[-1].reason
 
 
@@ -474,16 +475,19 @@ def test_a_parameter_of_a_data_set_reads_its_documents_again(tmp_path: Path) -> 
 
         def read_documents(self, claim: Claim) -> list[Document]:
             documents = super().read_documents(claim)
-            for document in documents if self.loud else ():
-                document.sentences = [text.upper() for text in document.sentences]
-            return documents
+            if not self.loud:
+                return documents
+            return [
+                msgspec.structs.replace(d, sentences=tuple(map(str.upper, d.sentences)))
+                for d in documents
+            ]
 
     data(tmp_path, [official()], {"0": [page("u", "Text.")]})
     cache = Cache(tmp_path / "cache")
     for loud, text in ((False, "Text."), (True, "TEXT."), (False, "Text.")):
         dataset = Loud(path=tmp_path, loud=loud)
         (ref,) = case_refs(dataset, dataset.claims(), cache)
-        assert load(ref, ["documents"], cache).documents[0].sentences == [text]
+        assert load(ref, ["documents"], cache).documents[0].sentences == (text,)
 
 
 def test_pitfall_17_text_of_every_kind_survives(tmp_path: Path) -> None:
@@ -501,8 +505,8 @@ def test_pitfall_17_text_of_every_kind_survives(tmp_path: Path) -> None:
     (claim,) = dataset.claims()
     documents = dataset.read_documents(claim)
     assert [d.url for d in documents] == [*urls, "v"]
-    assert documents[0].sentences == texts
-    assert documents[1].sentences == ["lone \ufffd half \ufffd."]
+    assert documents[0].sentences == tuple(texts)
+    assert documents[1].sentences == ("lone \ufffd half \ufffd.",)
     assert documents[2].sentences[0].startswith("pair \N{GRINNING FACE}, raw \ufffd")
     assert decode(encode(documents), list[Any])  # and it can be written
     (tmp_path / "dev.json").write_bytes(b'[{"claim": "lone \\udfff"}]')

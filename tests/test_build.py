@@ -13,6 +13,9 @@ from flows.build import build
 class Part:
     words: Path
     more: Path | None = None
+    several: list[Path] | None = None
+    named: dict[str, Path] = dataclasses.field(default_factory=dict)
+    texts: list[str] | None = None
     name: str | None = None
 
 
@@ -23,6 +26,8 @@ def test_a_path_of_a_config_is_keyed_by_content(tmp_path: Path) -> None:
     part = build(node)
     assert (part.words, part.more, part.name) == (file, None, "notes/a.txt")
     assert build(node | {"more": str(file)}).more == file
+    many = build(node | {"several": [str(file)], "named": {"a": str(file)}, "texts": ["a"]})
+    assert (many.several, many.named, many.texts) == ([file], {"a": file}, ["a"])
     before = identity(part)
     file.write_text("two")
     assert identity(build(node)) != before

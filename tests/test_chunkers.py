@@ -166,8 +166,8 @@ def test_dedupe_merges_the_urls_of_equals() -> None:
     documents = [Document(id=n, url=f"http://{n}", sentences=text) for n, text in pages.items()]
     documents += [Document(id="e", sentences=["Two."]), documents[1], documents[0]]
     for dedupe, also in (
-        (True, [[], ["http://b", "http://c", "http://d"], []]),
-        (False, [[]] * 10),
+        (True, [(), ("http://b", "http://c", "http://d"), ()]),
+        (False, [()] * 10),
     ):
         [done] = Sentences(dedupe=dedupe).run(
             [Case(claim=Claim(id="1", text=""), documents=documents)], Context.__new__(Context)

@@ -152,12 +152,12 @@ def test_each_data_set_is_read_after_it_was_fetched(files: Files, tmp_path: Path
         averitec = Averitec(path=tmp_path / "averitec", split=split)
         assert [c.text for c in averitec.claims()] == ["The ferry is back.", "It is not."]
         for claim in averitec.claims():
-            assert averitec.read_documents(claim)[0].sentences == ["The ferry is back."]
+            assert averitec.read_documents(claim)[0].sentences == ("The ferry is back.",)
         fever = Fever(path=tmp_path / "fever", split=split)
         assert fever.claims()[0].text == "The ferry is back."
-        assert fever.read_documents(fever.claims()[0])[0].sentences == ["A ferry floats."]
+        assert fever.read_documents(fever.claims()[0])[0].sentences == ("A ferry floats.",)
         scifact = SciFact(path=tmp_path / "scifact", split=split)
-        assert scifact.read_documents(scifact.claims()[0])[0].sentences == ["They float."]
+        assert scifact.read_documents(scifact.claims()[0])[0].sentences == ("They float.",)
     assert (tmp_path / "scifact_open" / "corpus.jsonl").read_bytes() == SCIFACT["data/corpus.jsonl"]
     assert not list(tmp_path.rglob("*.zip"))
     # The next time nothing is asked for, and what stands there is checked.

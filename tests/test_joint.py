@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from components.assets import SMOLLM2
@@ -135,8 +136,10 @@ def test_no_label_without_a_reply_that_fits(tmp_path: Path) -> None:
 
 def test_sources_too_long_are_all_cut_alike(tmp_path: Path) -> None:
     long = case(3)
-    for i, passage in enumerate(long.passages):
-        passage.text, passage.before = f"{i}" * 4000, None
+    long.passages = [
+        msgspec.structs.replace(passage, text=f"{i}" * 4000, before=None)
+        for i, passage in enumerate(long.passages)
+    ]
     done = run(tmp_path, reply((1, 5, 1, 1), ("Q?", "A", 1)), long, room=5000)
     assert done.remarks == [CUT]
     text = str(Says.asked[0].prompt)

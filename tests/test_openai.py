@@ -19,7 +19,7 @@ from components.engines.openai import OpenAiEngine
 from components.errors import ClaimflowError
 from components.reason.fit import fitted
 from components.score.judge import cost
-from components.step import Context
+from components.step import Context, identity
 
 
 def greedy(*prompts: str, **more: Any) -> list[Request]:
@@ -219,6 +219,9 @@ def test_evidence_is_cut_by_the_context_that_is_said(server: Server, tmp_path: P
     text = short.prompt[0].content  # type: ignore[union-attr]
     assert 200 < len(text) <= (100 - 20 - 8) * 3
     assert all(f"Question {n}?" in text for n in range(3))
+    # A step that cuts by it is another one; a reply to the same prompt is the same.
+    assert identity(remote(server)) != identity(remote(server, context=100))
+    assert remote(server)._keys([short]) == remote(server, context=100)._keys([short])
 
 
 def test_an_adapter_is_asked_for_by_the_name_of_its_content(server: Server, tmp_path: Path) -> None:

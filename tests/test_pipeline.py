@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 import uuid
 from pathlib import Path
@@ -128,12 +129,63 @@ def test_editing_a_prompt_in_place_changes_the_key(ctx: Context, tmp_path: Path)
     assert len(calls) == 2
 
 
-def test_editing_a_model_folder_changes_the_key(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "weights").write_bytes(b"1")
-    before = identity({"model": tmp_path / "model"})
-    (tmp_path / "model" / "weights").write_bytes(b"2")
-    assert identity({"model": tmp_path / "model"}) != before
+@dataclasses.dataclass(kw_only=True)
+class Edits(Ask):
+    """Its prompt is edited while it runs."""
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        assert self.prompt
+        self.prompt.write_text("Ask otherwise.")
+        return super().run(cases, ctx)
+
+
+def test_a_prompt_edited_while_a_step_runs_leaves_nothing_behind(
+    ctx: Context, tmp_path: Path
+) -> None:
+    given, prompt = refs(ctx, "A"), tmp_path / "prompt.txt"
+    prompt.write_text("Ask well.")
+    with pytest.raises(ClaimflowError, match=r"step ask reads .* was edited while it ran"):
+        run_step(Edits(prompt=prompt), "ask", given, ctx)
+    prompt.write_text("Ask well.")
+    assert from_cache(Edits(prompt=prompt), "ask", given, ctx) == [None]
+
+
+@pytest.mark.parametrize(
+    ("uses", "flag"), [("ctx.seed_for('draw')", "seeded"), ("ctx.train", "needs_train")]
+)
+def test_a_step_says_what_else_is_in_its_key(ctx: Context, uses: str, flag: str) -> None:
+    class Uses(Ask):
+        def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+            eval(uses)
+            return super().run(cases, ctx)
+
+    with pytest.raises(ClaimflowError, match=rf"^Uses uses ctx\..* say `{flag}: ClassVar = True`"):
+        run_step(Uses(), "ask", refs(ctx, "A"), ctx)
+    setattr(Uses, flag, True)
+    run_step(Uses(), "ask", refs(ctx, "A"), ctx)
+
+
+def test_the_order_of_parts_is_in_the_key() -> None:
+    parts = {"first": Ask(), "second": Count()}
+    assert identity(parts) != identity(dict(reversed(parts.items())))
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_editing_a_model_folder_changes_the_key(tmp_path: Path, linked: bool) -> None:
+    model, below = tmp_path / "model", tmp_path / "model" / "pooling"
+    model.mkdir()
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        below.symlink_to(tmp_path / "elsewhere")
+    else:
+        below.mkdir()
+    (below / "weights").write_bytes(b"1")
+    before = identity({"model": model})
+    (below / "weights").write_bytes(b"2")
+    assert identity({"model": model}) != before
+    (model / "again").symlink_to(model)
+    with pytest.raises(ClaimflowError, match="again is a link to a folder that it stands in"):
+        identity({"model": model})
 
 
 @pytest.mark.parametrize(
@@ -164,6 +216,53 @@ def test_editing_code_changes_the_key_but_comments_do_not(
     edited = package / f"{where}.py"
     edited.write_text(edit + edited.read_text())
     assert (version() == before) is same
+
+
+@pytest.mark.parametrize(
+    ("line", "edited"),
+    [
+        ("from .helper import x\n", "helper"),
+        ("from . import helper\n", "helper"),
+        ("from ..other import x\n", "../other"),
+        ("import {second}\n", "../../{second}"),
+        ("from {second} import x\n", "../../{second}"),
+        ("def late():\n    from .helper import x\n", "helper"),
+    ],
+)
+def test_code_is_followed_however_it_is_imported_and_is_imported_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, edited: str
+) -> None:
+    name, second = f"package_{uuid.uuid4().hex}", f"module_{uuid.uuid4().hex}"
+    steps = tmp_path / name / "steps"
+    steps.mkdir(parents=True)
+    line, file = line.format(second=second), steps / f"{edited.format(second=second)}.py"
+    for path in (steps / "helper.py", steps / "../other.py", tmp_path / f"{second}.py"):
+        path.write_text("x = 1\n")
+    (steps / "step.py").write_text(line)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = code_version(f"{name}.steps.step")
+    named = [module for module in sys.modules if name in module or second in module]
+    assert any(module.endswith(file.stem) for module in named)  # an edit from here on is not run
+    file.write_text("x = 2\n")
+    assert code_version(f"{name}.steps.step") == before
+    code_version.cache_clear()
+    _parse.cache_clear()
+    assert code_version(f"{name}.steps.step") != before
+
+
+def test_a_package_of_ones_own_is_keyed_by_the_components_that_it_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"module_{uuid.uuid4().hex}"
+    (tmp_path / f"{name}.py").write_text("from components.records import Case\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = code_version(name)
+    parsed = step_module._parse
+    other = {"components.records": ("edited", set())}
+    monkeypatch.setattr(step_module, "_parse", lambda module: other.get(module) or parsed(module))
+    code_version.cache_clear()
+    assert code_version(name) != before
+    code_version.cache_clear()
 
 
 def test_a_package_upgrade_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,4 +357,16 @@ def test_a_large_field_is_decoded_once(ctx: Context) -> None:
         load(store(case, ("claim", "documents"), ctx.cache), ("documents",), ctx.cache).documents
         for case in cases
     ]
-    assert loaded[0] is loaded[1]
+    assert loaded[0][0] is loaded[1][0]
+
+
+def test_a_step_changes_no_document_of_others(ctx: Context) -> None:
+    ref = store(
+        Case(claim=Claim(id="a", text="a"), documents=[Document(id="d")]), ("documents",), ctx.cache
+    )
+    case = load(ref, ("documents",), ctx.cache)
+    with pytest.raises(AttributeError, match="immutable"):
+        case.documents[0].title = "Another"  # type: ignore[misc]
+    assert isinstance(case.documents[0].sentences, tuple)
+    case.documents.clear()
+    assert len(load(ref, ("documents",), ctx.cache).documents) == 1

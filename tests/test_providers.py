@@ -364,7 +364,7 @@ def test_local_index(ctx: Context, tmp_path: Path) -> None:
     assert local.search("the of", UNTIL, ctx) == []
     document = local.document("http://www.a.example/1/", ctx)
     assert document
-    assert document.sentences == ["Bread is sold on Sundays."]
+    assert document.sentences == ("Bread is sold on Sundays.",)
     assert local.document("https://a.example/unknown", ctx) is None
     (stores / "0.json").write_text(json.dumps(lines[5]))
     assert (

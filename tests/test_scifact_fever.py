@@ -81,7 +81,7 @@ def test_scifact_corpus_is_shared_and_whole(sci: SciFact, tmp_path: Path) -> Non
     refs = case_refs(sci, sci.claims(), cache)
     assert refs[0].fields["documents"] == refs[1].fields["documents"]
     case = load(refs[0], ["documents"], cache)
-    assert case.documents[0].sentences == ["Moss grows.", "It is green. \n"]  # as given
+    assert case.documents[0].sentences == ("Moss grows.", "It is green. \n")  # as given
 
     def texts(with_title: bool) -> list[str]:
         copy = Case(claim=case.claim, documents=case.documents)
@@ -190,8 +190,8 @@ def test_fever_claims_and_pages_meet(wiki: Fever) -> None:
     assert (second.label, second.gold, second.relevant) == ("NOT ENOUGH INFO", [], [])
     town, river = wiki.read_documents(first)
     assert (town.id, town.title) == (NFC, unicodedata.normalize("NFC", "Ørståd (é)"))
-    assert town.sentences == ["Ørståd is a town .", "", "It has a mole ."]
-    assert river.sentences == ["Vund is wet ."]
+    assert town.sentences == ("Ørståd is a town .", "", "It has a mole .")
+    assert river.sentences == ("Vund is wet .",)
     assert page_title("Soul_Food_-LRB-film-RRB-") == "Soul Food (film)"
 
 

@@ -179,12 +179,13 @@ class Averitec(Dataset):
                 except ClaimflowError as error:
                     self.bad_line(store, line, error)
                     continue
-                if not document.id or document.id in ids:
-                    document.id = f"@{len(documents)}"
-                while document.id in ids:
-                    document.id = f"@{document.id}"
-                ids.add(document.id)
-                documents.append(document)
+                name = document.id
+                if not name or name in ids:
+                    name = f"@{len(documents)}"
+                while name in ids:
+                    name = f"@{name}"
+                ids.add(name)
+                documents.append(msgspec.structs.replace(document, id=name))
         if not any(text.strip() for document in documents for text in document.sentences):
             raise ClaimflowError(
                 f"The knowledge store of claim {claim.id} ({store}) has no text in any of its "
@@ -204,7 +205,7 @@ class Averitec(Dataset):
             title=page.title,
             date=parse_date(page.date),
             lang=page.lang,
-            sentences=[text] if isinstance(text, str) else text,
+            sentences=(text,) if isinstance(text, str) else tuple(text),
             query=page.query,
             kind=page.type,
         )
@@ -219,9 +220,12 @@ class Averitec(Dataset):
                 reason = f"page '{page.file}' left empty: {error}"
                 self.bad.append(BadLine(file=str(store), line=line, reason=reason))
             else:
-                document.sentences = raw.sentences
-                document.title = document.title or raw.title
-                document.date = document.date or raw.date
+                return msgspec.structs.replace(
+                    document,
+                    sentences=tuple(raw.sentences),
+                    title=document.title or raw.title,
+                    date=document.date or raw.date,
+                )
         return document
 
 

@@ -96,7 +96,7 @@ class Fever(Dataset):
                     continue
                 name = page_id(page.id)
                 documents[name] = Document(
-                    id=name, title=page_title(name), sentences=sentences, lang="en"
+                    id=name, title=page_title(name), sentences=tuple(sentences), lang="en"
                 )
         return list(documents.values())
 

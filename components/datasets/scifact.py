@@ -53,7 +53,7 @@ class _Claim(Record):
 class _Abstract(Record):
     doc_id: int | str
     title: str
-    abstract: list[str]
+    abstract: tuple[str, ...]
     scifact_orig: bool | None = None  # in SciFact-Open: is it of the corpus of SciFact?
 
     def document(self) -> Document:

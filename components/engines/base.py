@@ -66,7 +66,8 @@ class Engine:
     that its content is part of every key."""
 
     outside: ClassVar[bool] = False  # does it call something that may fail for a while?
-    unkeyed: ClassVar[tuple[str, ...]] = ()  # parameters that cannot change a reply
+    unkeyed: ClassVar[tuple[str, ...]] = ()  # parameters that can change neither reply nor `fits`
+    unasked: ClassVar[tuple[str, ...]] = ()  # parameters that change `fits`, but no reply
 
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         """Yield (position in `requests`, reply), in any order, each as soon as it is there."""
@@ -118,7 +119,7 @@ class Engine:
         return replies
 
     def _keys(self, requests: list[Request]) -> list[str]:
-        engine = key_of("reply", identity(self))
+        engine = key_of("reply", identity(self, self.unasked))
         return [key_of(engine, request) for request in requests]
 
 

@@ -57,8 +57,9 @@ class OpenAiEngine(Engine):
 
     outside: ClassVar[bool] = True
     unkeyed: ClassVar[tuple[str, ...]] = (
-        "key_variable", "context", "parallel", "timeout", "attempts", "wait",
+        "key_variable", "parallel", "timeout", "attempts", "wait",
     )  # fmt: skip
+    unasked: ClassVar[tuple[str, ...]] = ("context",)
 
     url: str
     model: str

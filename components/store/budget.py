@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from components.errors import ClaimflowError
 from components.records import Document
@@ -52,7 +53,7 @@ class Paragraphs(Chunker):
         return packed(document.sentences, enough, int(self.slack * enough))
 
 
-def packed(sentences: list[str], enough: int, most: int) -> list[Piece]:
+def packed(sentences: Sequence[str], enough: int, most: int) -> list[Piece]:
     """Sentences joined by spaces to pieces that end once they have `enough` characters, and have
     `most` at most unless a sentence alone has more."""
     pieces: list[Piece] = []

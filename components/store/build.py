@@ -185,7 +185,7 @@ def document(found: Found, page: Page, final_url: str) -> Document:
         final_url=None if same_url(final_url) == same_url(found.url) else final_url,
         title=page.title,
         date=page.date,
-        sentences=page.sentences,
+        sentences=tuple(page.sentences),
         query=found.query,
         kind=found.kind,
     )

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import ClassVar, TypeAlias
 
+import msgspec
+
 from components.errors import ClaimflowError
 from components.records import Case, Document, Passage
 from components.step import Context, Step
@@ -44,8 +46,9 @@ class Chunker(Step):
 
     def passages(self, documents: list[Document], pieces: Iterable[list[Piece]]) -> list[Passage]:
         """Passages of the pieces that have text."""
-        seen: dict[str, Passage] = {}
-        found = []
+        places: dict[str, int] = {}  # of a text in `found`
+        also: dict[int, list[str]] = {}
+        found: list[Passage] = []
         for document, cut in zip(documents, pieces, strict=True):
             texts = [(start, text.strip()) for start, text in cut]
             texts = [(start, text) for start, text in texts if text]
@@ -53,16 +56,18 @@ class Chunker(Step):
             for i, (start, text) in enumerate(texts):
                 part = part + 1 if start == last else 0
                 last = start
-                first = seen.get(text.lower()) if self.dedupe else None
-                if first:
-                    if document.url and document.url not in (first.url, *first.also):
-                        first.also.append(document.url)
+                first = places.get(text.lower()) if self.dedupe else None
+                if first is not None:
+                    others = also.setdefault(first, [])
+                    if document.url and document.url not in (found[first].url, *others):
+                        others.append(document.url)
                     continue
-                seen[text.lower()] = made = passage(document, start, text, part)
-                if self.neighbours:
-                    made.before = texts[i - 1][1] if i else None
-                    made.after = texts[i + 1][1] if i + 1 < len(texts) else None
-                found.append(made)
+                places[text.lower()] = len(found)
+                before = texts[i - 1][1] if self.neighbours and i else None
+                after = texts[i + 1][1] if self.neighbours and i + 1 < len(texts) else None
+                found.append(passage(document, start, text, part, before, after))
+        for n, urls in also.items():
+            found[n] = msgspec.structs.replace(found[n], also=tuple(urls))
         return found
 
 
@@ -107,8 +112,16 @@ class WholeDocument(Step):
         return cases
 
 
-def passage(document: Document, start: int, text: str, part: int = 0) -> Passage:
+def passage(
+    document: Document,
+    start: int,
+    text: str,
+    part: int = 0,
+    before: str | None = None,
+    after: str | None = None,
+) -> Passage:
     """A passage of `document` whose first sentence is number `start`, from 0; `part` counts those
-    that begin in the same sentence."""
+    that begin in the same sentence. before, after: neighbouring text that is kept."""
     name = f"{document.id}#{start}" + (f".{part}" if part else "")
-    return Passage(id=name, doc=document.id, text=text, url=document.url)
+    url = document.url
+    return Passage(id=name, doc=document.id, text=text, url=url, before=before, after=after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
@@ -50,7 +50,7 @@ class Semantic(Chunker):
             yield self._cut(document.sentences, vectors[at:end])
             at = end
 
-    def _cut(self, sentences: list[str], vectors: np.ndarray) -> list[Piece]:
+    def _cut(self, sentences: Sequence[str], vectors: np.ndarray) -> list[Piece]:
         import numpy as np
 
         if not sentences:

@@ -324,12 +324,13 @@ def candidates(case: Case) -> Candidates:
 
 
 def corpus(cases: list[Case]) -> dict[str, Document]:
-    """The documents of all cases by id. Cases that share one corpus hold the same list."""
+    """The documents of all cases by id. Cases that share one corpus have the same digest of it."""
     found: dict[str, Document] = {}
-    seen: set[int] = set()
+    seen: set[str] = set()
     for case in cases:
-        if id(case.documents) not in seen:
-            seen.add(id(case.documents))
+        known = case.digests.get("documents")
+        if known is None or known not in seen:
+            seen |= {known} if known else set()
             found |= {document.id: document for document in case.documents}
     return found
 

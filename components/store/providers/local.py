@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from components.datasets.dates import parse_date
 from components.errors import ClaimflowError
 from components.records import Document, Record, read_lines
@@ -113,11 +115,14 @@ def _document(line: _Line, folder: Path) -> Document:
         title=line.title,
         date=parse_date(line.date),
         lang=line.lang,
-        sentences=[text] if isinstance(text, str) else text,
+        sentences=(text,) if isinstance(text, str) else tuple(text),
     )
     if line.file:
         page = extract((folder / line.file).read_bytes(), line.lang)
-        document.sentences = page.sentences
-        document.title = document.title or page.title
-        document.date = document.date or page.date
+        return msgspec.structs.replace(
+            document,
+            sentences=tuple(page.sentences),
+            title=document.title or page.title,
+            date=document.date or page.date,
+        )
     return document
