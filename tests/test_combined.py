@@ -168,7 +168,9 @@ class Angles(Encoder):
 
 
 def test_the_semantic_filter(tmp_path: Path) -> None:
-    step = SemanticFilter(verdict=Reads(), encoder=Angles(model=Path()), floor=0.8, variance=0.01)
+    model = tmp_path / "model"
+    model.mkdir()
+    step = SemanticFilter(verdict=Reads(), encoder=Angles(model=model), floor=0.8, variance=0.01)
     far, spread, near = run(
         tmp_path, step, case("S .7", "S .79"), case("S .9", "S .6", name="2"),
         case("S .9", "S .81", name="3"),

@@ -152,7 +152,7 @@ def test_any_claim_gives_queries(
     text: str, speaker: str | None, date: datetime.date | None
 ) -> None:
     ctx = Context.__new__(Context)
-    ctx.train, ctx.seed = TRAIN, 1
+    ctx._train, ctx.seed = TRAIN, 1
     step = StoreQueries(kinds=[kind for kind in KINDS if kind != "similar_gold_paragraph"])
     claim = Claim(id="0", text=text, speaker=speaker, date=date, relevant=[text], original_url=text)
     (case,) = step.run([Case(claim=claim)], ctx)
