@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 
 from components.assets import SMOLLM2
 from components.cache import Cache
@@ -20,6 +21,8 @@ from components.score.averitec_2025 import Averitec2025
 from components.score.base import Scores, score_once
 from components.score.judge import LlmJudge
 from components.step import Context
+from flows.cli import CONF
+from flows.stress import main as stress
 from tests.conftest import command
 from tests.judging import Flaky, Overloaded, counts, recorded
 from tests.little import models
@@ -274,6 +277,44 @@ def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_pat
     assert done.returncode == 0, done.stderr
     runs = {run["name"]: run for run in json.loads((tmp_path / "out.json").read_text())["runs"]}
     assert [runs[n]["measures"]["ev2r_qa"]["value"] for n in ("one", "two")] == [1, 0]
+
+
+def test_a_stress_test_compares_what_was_judged_both_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two claims the judge has no reply for one once it is perturbed."""
+    gold = [{"claim": f"Claim {i}.", "label": "Refuted", "questions": [
+        {"question": f"Who is {i}?", "answers": [{"answer": f"Mayor {i}."}]}]}
+        for i in range(2)]  # fmt: skip
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    asks = tmp_path / "asks.jsonl"
+    words = [f"gold={tmp_path}/gold.json", "scorer=averitec_2025", "tests=[noise]",
+             "judge=recorded", f"cache={tmp_path}/cache", f"out={tmp_path}/out.json"]  # fmt: skip
+
+    def run(*more: str) -> str:
+        with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+            stress(compose("stress", [*words, *more]))
+        return capsys.readouterr().out
+
+    run(f"judge.asks={asks}", "on_error=skip")
+    lines = [json.loads(line) for line in asks.read_text().splitlines()]
+    assert len(lines) == 8
+    for line in lines:
+        right = int(line["id"] == "0")  # recall 1 and 0
+        what = "evidence" if line["mode"] == "evidence" else "questions"
+        line["reply"] = counts((1, 1), (right, 1), what)
+    recorded(tmp_path, *(line for line in lines if line in lines[:4] or line["id"] == "0"))
+    said = run(f"judge.file={tmp_path}/replies.jsonl")
+    found = {e["measure"]: e for e in json.loads((tmp_path / "out.json").read_text())["effects"]}
+    for name in ("ev2r_q", "ev2r_qa"):  # over both claims it was .5 before
+        effect = found[name]
+        assert (effect["before"], effect["after"], effect["claims"]) == (1, 1, 1)
+        assert effect["lost"] == ["1"]
+    assert "noise: No score from the judge, so left out of the judged measures (2): 1 (" in said
+    assert "before and after, 1 of 2; without 1." in said
+    recorded(tmp_path, *lines[:4])
+    with pytest.raises(ClaimflowError, match=r"Without a value here or there: ev2r_q, "):
+        run(f"judge.file={tmp_path}/replies.jsonl", "judge.on_error=skip")
 
 
 def test_an_edited_prompt_is_asked_anew_and_an_equal_one_is_not(tmp_path: Path) -> None:

@@ -374,12 +374,19 @@ def cost(ctx: Context) -> list[str]:
     return notes
 
 
-def failures(problems: list[str], what: str) -> list[str]:
-    """The note for replies that failed; none when none did."""
+# How the notes on failed replies begin.
+FAILED = ("No score from the judge", "Judge calls that count 0")
+
+
+def failures(problems: list[str], what: str, nought: bool = False) -> list[str]:
+    """The note for replies that failed; none when none did. nought: they count 0, as officially."""
     if not problems:
         return []
-    return [f"No score from the judge, so left out of {what} ({len(problems)}): "
-            f"{listed(problems, 10)}. Score again to ask again."]  # fmt: skip
+    left, counted = FAILED
+    number, first = f"({len(problems)})", listed(problems, 10)
+    if nought:
+        return [f"{counted} in {what} {number}: {first}."]
+    return [f"{left}, so left out of {what} {number}: {first}. Score again to ask again."]
 
 
 def unjudged(
