@@ -51,16 +51,14 @@ def effects(
             if name not in scores.measures:
                 continue
             formula = formula_of(name, before.measures[name].formula)
-            rows = [_rows(side, formula) for side in (before, scores)]
-            ids = [id for id in rows[0] if id in rows[1]]
-            lost = [id for id in rows[0] | rows[1] if not (id in rows[0] and id in rows[1])]
+            first, second = _rows(before, formula), _rows(scores, formula)
+            ids = [id for id in first if id in second]
+            lost = [id for id in first | second if not (id in first and id in second)]
             if lost and not ids:
                 continue
-            old, new = (
-                _value(side, name, formula, own, ids)
-                for side, own in zip((before, scores), rows, strict=True)
-            )
-            low, high = _interval(*rows, ids, formula, draws, seed)
+            old = _value(before, name, formula, first, ids)
+            new = _value(scores, name, formula, second, ids)
+            low, high = _interval(first, second, ids, formula, draws, seed)
             found.append(
                 Effect(
                     test=test,
