@@ -58,7 +58,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     from flows.build import build, scorer_configs
 
     scorers = [build(node) for node in scorer_configs(config).values()]
-    check_judges(scorers if several else [])
+    check_judges(scorers if several or sweeping() else [])
     if len(scorers) > 1:  # of several, those that a file was given for
         scorers = [s for s in scorers if all(config.get(key) for key in s.reads)] or scorers
     reads = list(dict.fromkeys(key for scorer in scorers for key in scorer.reads))
@@ -90,7 +90,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     for scorer in scorers:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
-    scores.notes = list(dict.fromkeys(scores.notes))
+    scores.notes = list(dict.fromkeys([*scores.notes, *asides(scorers)]))
     done = time.perf_counter()
     return {
         "name": config.name or system or Path(config[reads[0]]).stem,
@@ -109,6 +109,20 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
         "skipped": bad,
         "predictions": predictions,
     }
+
+
+def sweeping() -> bool:
+    """Whether -m runs this command several times, for all one knows on several files."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def asides(scorers: list[Any]) -> list[str]:
+    """What judges say of files that they were to write, which no cached scores tell."""
+    judges = [judge for scorer in scorers if (judge := getattr(scorer, "judge", None))]
+    return list(dict.fromkeys(line for judge in judges for line in judge.asides()))
 
 
 def check_judges(scorers: list[Any]) -> None:

@@ -43,7 +43,7 @@ def main(config: Any) -> None:
     from components.score.pairing import first_of_each, note
     from components.score.perturb import TESTS, base_of, perturbed, sample
     from flows.build import build, scorer_configs
-    from flows.score import check_judges
+    from flows.score import asides, check_judges
 
     for key in ("gold", "predictions"):
         path = config.get(key)
@@ -122,7 +122,7 @@ def main(config: Any) -> None:
     for test, scores in after.items():
         notes += [f"{test}, {name}: no value, {why}." for name, why in scores.unmeasured.items()]
         notes += [f"{test}: {line}" for line in scores.notes if line.startswith(FAILED)]
-    notes += uncompared(before, after, found)
+    notes += [*uncompared(before, after, found), *asides(scorers)]
     name = config.name or Path(config.predictions or config.gold).stem
     report = stress_report(f"Stress tests of {name}", columns, rows, notes)
     print(report)

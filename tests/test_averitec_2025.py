@@ -229,6 +229,48 @@ def test_claims_without_evidence_do_not_stand_in_for_a_judge_that_fails(tmp_path
     assert not scores.measures.keys() & scores.unmeasured.keys()
 
 
+@pytest.mark.parametrize("official", [False, True])
+def test_a_mode_that_nothing_was_judged_in_has_no_value_officially_either(
+    tmp_path: Path, official: bool
+) -> None:
+    """Nought is what the script counts for a call that fails, not for a silent judge."""
+    judge = recorded(tmp_path, {"id": "0", **QUESTIONS}, on_error="skip", attempts=1)
+    gold, given = [claim(i) for i in "012"], [prediction(i, R, [FINE]) for i in "01"]
+    scorer = Averitec2025(judge=judge, official=official, draws=50)
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    assert list(scores.unmeasured) == ["ev2r_qa", "ev2r_score_at_0.50"]
+    why = "0 of 2 claims judged; first 0 (evidence: no reply in replies.jsonl)"
+    assert set(scores.unmeasured.values()) == {why}
+    assert [row["ev2r_qa"] for row in scores.per_claim] == [None, None, 0]
+    assert values(scores)["ev2r_q"] == (0.1667 if official else 0.25)  # 2 is not there
+    counted = [note for note in scores.notes if "count 0" in note]
+    one = "Judge calls that count 0 (1): 1 (questions: no reply in replies.jsonl)."
+    assert counted == ([one] if official else [])
+    judge = recorded(tmp_path, {"id": "9", **QUESTIONS}, on_error="skip", attempts=1)
+    scorer = Averitec2025(judge=judge, official=official, draws=50)
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    assert len(scores.unmeasured) == 3
+
+
+def test_a_run_without_a_reply_has_no_mean(tmp_path: Path) -> None:
+    lines = [
+        {"id": "0", "mode": mode, "run": 0, "reply": counts((1, 1), (1, 2), mode)}
+        for mode in ("questions", "evidence")
+    ]
+    judge = recorded(tmp_path, *lines, repeats=2, on_error="skip")
+    scorer = Averitec2025(judge=judge, draws=50)
+    gold, given = [claim("0"), claim("1")], [prediction("0", R, [FINE])]  # 1 needs no judge
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    (note,) = [note for note in scores.notes if note.startswith("Over 2 runs")]
+    assert "judge: ev2r_q 0.2500 (one run alone), ev2r_qa 0.2500 (one run alone)" in note
+    row = scores.tables["repeats"][0]
+    assert (row["run_1"], row["run_2"], row["sd"]) == (0.25, None, None)
+    assert values(scores)["ev2r_q"] == 0.25
+    judge = recorded(tmp_path, repeats=2, on_error="skip")
+    silent = Averitec2025(judge=judge, draws=50).score_with(Context(Cache(tmp_path)), gold, given)
+    assert not [note for note in silent.notes if note.startswith("Over 2 runs")]
+
+
 def test_means_over_runs_with_failed_calls_are_told_from_the_measure(tmp_path: Path) -> None:
     lines = [{"id": i, "mode": "evidence", "reply": FIVE[1]} for i in "01"]
     lines += [{"id": i, **QUESTIONS} for i in "01"]
@@ -245,7 +287,7 @@ def test_means_over_runs_with_failed_calls_are_told_from_the_measure(tmp_path: P
 
 
 def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_path: Path) -> None:
-    """flows.compare and flows.stress would give its replies to any evidence."""
+    """flows.compare, flows.stress and sweeps would give its replies to any evidence."""
     gold = [{"claim": "The city banned cars.", "label": "Refuted", "questions": [
         {"question": "Who?", "answers": [{"answer": "The mayor."}]}]}]  # fmt: skip
     (tmp_path / "gold.json").write_text(json.dumps(gold))
@@ -260,12 +302,14 @@ def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_pat
                f"outputs={tmp_path}/outputs", "tracking=none",
                f"out={tmp_path}/out.json"]  # fmt: skip
     loose = f"judge.file={tmp_path}/replies.jsonl"
-    for command_ in (compare, ["flows.stress", *words]):
+    several = f"predictions={tmp_path}/one.json,{tmp_path}/two.json"
+    sweep = ["flows.score", "-m", several, f"hydra.sweep.dir={tmp_path}", *words]
+    for command_ in (compare, ["flows.stress", *words], sweep):
         told = command(*command_, loose)
         assert told.returncode == 1
         assert "replies.jsonl, line 1: the reply has no prompt" in told.stderr
     asks = tmp_path / "asks.jsonl"
-    command(*compare, f"judge.asks={asks}", "on_error=skip")
+    command(*compare, f"judge.asks={asks}")
     lines = [json.loads(line) for line in asks.read_text().splitlines()]
     assert len(lines) == 3  # evidence of either, and the question that both ask
     for line in lines:
@@ -296,7 +340,9 @@ def test_a_stress_test_compares_what_was_judged_both_times(
             stress(compose("stress", [*words, *more]))
         return capsys.readouterr().out
 
-    run(f"judge.asks={asks}", "on_error=skip")
+    with pytest.raises(ClaimflowError, match=r"Without a value here or there: ev2r_q, "):
+        run(f"judge.asks={asks}")  # all questions are written
+    capsys.readouterr()
     lines = [json.loads(line) for line in asks.read_text().splitlines()]
     assert len(lines) == 8
     for line in lines:
