@@ -24,7 +24,7 @@ def main(config: Any) -> None:
     from components.cache import open_cache
     from components.datasets.gold import read_gold
     from components.datasets.submission import named_system, read_submission, write_json
-    from components.errors import ClaimflowError
+    from components.errors import ClaimflowError, listed
     from components.files import write_whole
     from components.records import AVERITEC_LABELS, BadLine, encode, skipped
     from components.report.stress import stress_plot, stress_report
@@ -124,7 +124,13 @@ def main(config: Any) -> None:
         notes += [f"{test}: {line}" for line in scores.notes if line.startswith(FAILED)]
     notes += [*uncompared(before, after, found), *asides(scorers)]
     name = config.name or Path(config.predictions or config.gold).stem
-    report = stress_report(f"Stress tests of {name}", columns, rows, notes)
+    risen = [effect for effect in found if effect.change is None and effect.difference]
+    if risen:
+        rises = (f"{e.test} {e.measure} ({e.difference:+.4f})" for e in risen)
+        notes.append(f"From 0, so without a change in per cent: {listed(rises)}.")
+    report = stress_report(
+        f"Stress tests of {name}", columns, rows, notes, {effect.measure for effect in risen}
+    )
     print(report)
     if config.out:
         result = {

@@ -358,6 +358,13 @@ def test_a_stress_test_compares_what_was_judged_both_times(
         assert effect["lost"] == ["1"]
     assert "noise: No score from the judge, so left out of the judged measures (2): 1 (" in said
     assert "before and after, 1 of 2; without 1." in said
+    replies = [{**line, "reply": {}} if line in lines[:4] else line for line in lines]
+    for line, what in zip(replies, [*["questions"] * 2, *["evidence"] * 2], strict=False):
+        line["reply"] = counts((1, 1), (0, 1), what)  # nought before
+    recorded(tmp_path, *replies)
+    said = run(f"judge.file={tmp_path}/replies.jsonl")
+    assert "From 0, so without a change in per cent: noise ev2r_q (+0.5000), noise ev2r_qa" in said
+    assert "Ev2R recall" not in said.split("Changed by no test")[1].split("##")[0]
     recorded(tmp_path, *lines[:4])
     with pytest.raises(ClaimflowError, match=r"Without a value here or there: ev2r_q, "):
         run(f"judge.file={tmp_path}/replies.jsonl", "judge.on_error=skip")

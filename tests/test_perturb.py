@@ -343,6 +343,9 @@ def test_the_report_fits_a_terminal_and_leaves_out_what_nothing_moves() -> None:
     assert text.count("-12.50") == 5
     assert "macro-F1" not in "".join(tables)
     assert "- Changed by no test: macro-F1." in text
+    rows[0][-1] = None  # from 0
+    text = stress_report("t", ["kind", "test", *measures], rows, [], {"f1_macro"})
+    assert "Changed by no test" not in text
 
 
 def test_as_a_command(tmp_path: Path) -> None:
