@@ -58,7 +58,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     from flows.build import build, scorer_configs
 
     scorers = [build(node) for node in scorer_configs(config).values()]
-    check_judges(scorers if several else [])
+    check_judges(scorers if several or sweeping() else [])
     if len(scorers) > 1:  # of several, those that a file was given for
         scorers = [s for s in scorers if all(config.get(key) for key in s.reads)] or scorers
     reads = list(dict.fromkeys(key for scorer in scorers for key in scorer.reads))
@@ -92,7 +92,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
         scores, hits = merged(scores, part), hits + hit
     if rankings and not config.official and (tied := ties(rankings)):
         scores.notes.append(f"In the run {tied} by their rank; official=true: by id.")
-    scores.notes = list(dict.fromkeys(scores.notes))
+    scores.notes = list(dict.fromkeys([*scores.notes, *asides(scorers)]))
     done = time.perf_counter()
     return {
         "name": config.name or system or Path(config[reads[0]]).stem,
@@ -111,6 +111,20 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
         "skipped": bad,
         "predictions": predictions,
     }
+
+
+def sweeping() -> bool:
+    """Whether -m runs this command several times, for all one knows on several files."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def asides(scorers: list[Any]) -> list[str]:
+    """What judges say of files that they were to write, which no cached scores tell."""
+    judges = [judge for scorer in scorers if (judge := getattr(scorer, "judge", None))]
+    return list(dict.fromkeys(line for judge in judges for line in judge.asides()))
 
 
 def check_judges(scorers: list[Any]) -> None:

@@ -24,18 +24,26 @@ def main(config: Any) -> None:
     from components.cache import open_cache
     from components.datasets.gold import read_gold
     from components.datasets.submission import named_system, read_submission, write_json
-    from components.errors import ClaimflowError
+    from components.errors import ClaimflowError, listed
     from components.files import write_whole
     from components.records import AVERITEC_LABELS, BadLine, encode, skipped
     from components.report.stress import stress_plot, stress_report
     from components.report.table import csv_bytes
     from components.score.base import Scores, merged, score_once
-    from components.score.effect import effects, grid, order_check, repeats_report
+    from components.score.effect import (
+        effects,
+        grid,
+        incomparable,
+        order_check,
+        repeats_report,
+        uncompared,
+    )
     from components.score.fit import check_form
+    from components.score.judge import FAILED
     from components.score.pairing import first_of_each, note
     from components.score.perturb import TESTS, base_of, perturbed, sample
     from flows.build import build, scorer_configs
-    from flows.score import check_judges
+    from flows.score import asides, check_judges
 
     for key in ("gold", "predictions"):
         path = config.get(key)
@@ -68,6 +76,10 @@ def main(config: Any) -> None:
     if not base:
         raise ClaimflowError("No claim of the gold file has evidence to perturb.")
     chosen = {p.id for p in base}
+    asked = [p.id for p in whole if p.id in chosen and p.asked]
+    note(
+        notes, "Each answer to a question taken for a QA of its own, as in the form of 2024", asked
+    )
     gold = [claim for claim in gold if claim.id in chosen]
     tests = list(config.tests or TESTS)
     cache = open_cache(config.cache)
@@ -109,8 +121,16 @@ def main(config: Any) -> None:
     notes += [*before.warnings, *(line for line in before.notes if "judge" in line.lower())]
     for test, scores in after.items():
         notes += [f"{test}, {name}: no value, {why}." for name, why in scores.unmeasured.items()]
+        notes += [f"{test}: {line}" for line in scores.notes if line.startswith(FAILED)]
+    notes += [*uncompared(before, after, found), *asides(scorers)]
     name = config.name or Path(config.predictions or config.gold).stem
-    report = stress_report(f"Stress tests of {name}", columns, rows, notes)
+    risen = [effect for effect in found if effect.change is None and effect.difference]
+    if risen:
+        rises = (f"{e.test} {e.measure} ({e.difference:+.4f})" for e in risen)
+        notes.append(f"From 0, so without a change in per cent: {listed(rises)}.")
+    report = stress_report(
+        f"Stress tests of {name}", columns, rows, notes, {effect.measure for effect in risen}
+    )
     print(report)
     if config.out:
         result = {
@@ -128,13 +148,16 @@ def main(config: Any) -> None:
         write_whole(folder / "stress.md", report.encode())
         table = [dict(zip(columns, row, strict=True)) for row in rows]
         write_whole(folder / "table.csv", csv_bytes(table))
-        write_whole(folder / "effects.csv", csv_bytes([msgspec.structs.asdict(e) for e in found]))
+        table = [msgspec.structs.asdict(e) | {"lost": " ".join(e.lost)} for e in found]
+        write_whole(folder / "effects.csv", csv_bytes(table))
         stress_plot(columns, rows, folder / "stress.png")
         for test, predictions in inputs.items():
             write_json(folder / "perturbed" / f"{test}.json", predictions)
     if not fine:
         raise ClaimflowError("A matching score depends on the order of the QAs: see above.")
     failed = {name for scores in (before, *after.values()) for name in scores.unmeasured}
+    for test, scores in after.items():
+        failed |= set(incomparable(before, scores, test, found))
     if failed and config.on_error != "skip":
         raise ClaimflowError(
             f"Without a value here or there: {', '.join(sorted(failed))}; see above. "

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 
 from components.assets import SMOLLM2
 from components.cache import Cache
@@ -20,6 +21,8 @@ from components.score.averitec_2025 import Averitec2025
 from components.score.base import Scores, score_once
 from components.score.judge import LlmJudge
 from components.step import Context
+from flows.cli import CONF
+from flows.stress import main as stress
 from tests.conftest import command
 from tests.judging import Flaky, Overloaded, counts, recorded
 from tests.little import models
@@ -226,6 +229,48 @@ def test_claims_without_evidence_do_not_stand_in_for_a_judge_that_fails(tmp_path
     assert not scores.measures.keys() & scores.unmeasured.keys()
 
 
+@pytest.mark.parametrize("official", [False, True])
+def test_a_mode_that_nothing_was_judged_in_has_no_value_officially_either(
+    tmp_path: Path, official: bool
+) -> None:
+    """Nought is what the script counts for a call that fails, not for a silent judge."""
+    judge = recorded(tmp_path, {"id": "0", **QUESTIONS}, on_error="skip", attempts=1)
+    gold, given = [claim(i) for i in "012"], [prediction(i, R, [FINE]) for i in "01"]
+    scorer = Averitec2025(judge=judge, official=official, draws=50)
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    assert list(scores.unmeasured) == ["ev2r_qa", "ev2r_score_at_0.50"]
+    why = "0 of 2 claims judged; first 0 (evidence: no reply in replies.jsonl)"
+    assert set(scores.unmeasured.values()) == {why}
+    assert [row["ev2r_qa"] for row in scores.per_claim] == [None, None, 0]
+    assert values(scores)["ev2r_q"] == (0.1667 if official else 0.25)  # 2 is not there
+    counted = [note for note in scores.notes if "count 0" in note]
+    one = "Judge calls that count 0 (1): 1 (questions: no reply in replies.jsonl)."
+    assert counted == ([one] if official else [])
+    judge = recorded(tmp_path, {"id": "9", **QUESTIONS}, on_error="skip", attempts=1)
+    scorer = Averitec2025(judge=judge, official=official, draws=50)
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    assert len(scores.unmeasured) == 3
+
+
+def test_a_run_without_a_reply_has_no_mean(tmp_path: Path) -> None:
+    lines = [
+        {"id": "0", "mode": mode, "run": 0, "reply": counts((1, 1), (1, 2), mode)}
+        for mode in ("questions", "evidence")
+    ]
+    judge = recorded(tmp_path, *lines, repeats=2, on_error="skip")
+    scorer = Averitec2025(judge=judge, draws=50)
+    gold, given = [claim("0"), claim("1")], [prediction("0", R, [FINE])]  # 1 needs no judge
+    scores = scorer.score_with(Context(Cache(tmp_path)), gold, given)
+    (note,) = [note for note in scores.notes if note.startswith("Over 2 runs")]
+    assert "judge: ev2r_q 0.2500 (one run alone), ev2r_qa 0.2500 (one run alone)" in note
+    row = scores.tables["repeats"][0]
+    assert (row["run_1"], row["run_2"], row["sd"]) == (0.25, None, None)
+    assert values(scores)["ev2r_q"] == 0.25
+    judge = recorded(tmp_path, repeats=2, on_error="skip")
+    silent = Averitec2025(judge=judge, draws=50).score_with(Context(Cache(tmp_path)), gold, given)
+    assert not [note for note in silent.notes if note.startswith("Over 2 runs")]
+
+
 def test_means_over_runs_with_failed_calls_are_told_from_the_measure(tmp_path: Path) -> None:
     lines = [{"id": i, "mode": "evidence", "reply": FIVE[1]} for i in "01"]
     lines += [{"id": i, **QUESTIONS} for i in "01"]
@@ -242,7 +287,7 @@ def test_means_over_runs_with_failed_calls_are_told_from_the_measure(tmp_path: P
 
 
 def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_path: Path) -> None:
-    """flows.compare and flows.stress would give its replies to any evidence."""
+    """flows.compare, flows.stress and sweeps would give its replies to any evidence."""
     gold = [{"claim": "The city banned cars.", "label": "Refuted", "questions": [
         {"question": "Who?", "answers": [{"answer": "The mayor."}]}]}]  # fmt: skip
     (tmp_path / "gold.json").write_text(json.dumps(gold))
@@ -257,12 +302,14 @@ def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_pat
                f"outputs={tmp_path}/outputs", "tracking=none",
                f"out={tmp_path}/out.json"]  # fmt: skip
     loose = f"judge.file={tmp_path}/replies.jsonl"
-    for command_ in (compare, ["flows.stress", *words]):
+    several = f"predictions={tmp_path}/one.json,{tmp_path}/two.json"
+    sweep = ["flows.score", "-m", several, f"hydra.sweep.dir={tmp_path}", *words]
+    for command_ in (compare, ["flows.stress", *words], sweep):
         told = command(*command_, loose)
         assert told.returncode == 1
         assert "replies.jsonl, line 1: the reply has no prompt" in told.stderr
     asks = tmp_path / "asks.jsonl"
-    command(*compare, f"judge.asks={asks}", "on_error=skip")
+    command(*compare, f"judge.asks={asks}")
     lines = [json.loads(line) for line in asks.read_text().splitlines()]
     assert len(lines) == 3  # evidence of either, and the question that both ask
     for line in lines:
@@ -274,6 +321,53 @@ def test_a_recording_that_does_not_say_its_prompts_is_for_one_submission(tmp_pat
     assert done.returncode == 0, done.stderr
     runs = {run["name"]: run for run in json.loads((tmp_path / "out.json").read_text())["runs"]}
     assert [runs[n]["measures"]["ev2r_qa"]["value"] for n in ("one", "two")] == [1, 0]
+
+
+def test_a_stress_test_compares_what_was_judged_both_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two claims the judge has no reply for one once it is perturbed."""
+    gold = [{"claim": f"Claim {i}.", "label": "Refuted", "questions": [
+        {"question": f"Who is {i}?", "answers": [{"answer": f"Mayor {i}."}]}]}
+        for i in range(2)]  # fmt: skip
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    asks = tmp_path / "asks.jsonl"
+    words = [f"gold={tmp_path}/gold.json", "scorer=averitec_2025", "tests=[noise]",
+             "judge=recorded", f"cache={tmp_path}/cache", f"out={tmp_path}/out.json"]  # fmt: skip
+
+    def run(*more: str) -> str:
+        with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+            stress(compose("stress", [*words, *more]))
+        return capsys.readouterr().out
+
+    with pytest.raises(ClaimflowError, match=r"Without a value here or there: ev2r_q, "):
+        run(f"judge.asks={asks}")  # all questions are written
+    capsys.readouterr()
+    lines = [json.loads(line) for line in asks.read_text().splitlines()]
+    assert len(lines) == 8
+    for line in lines:
+        right = int(line["id"] == "0")  # recall 1 and 0
+        what = "evidence" if line["mode"] == "evidence" else "questions"
+        line["reply"] = counts((1, 1), (right, 1), what)
+    recorded(tmp_path, *(line for line in lines if line in lines[:4] or line["id"] == "0"))
+    said = run(f"judge.file={tmp_path}/replies.jsonl")
+    found = {e["measure"]: e for e in json.loads((tmp_path / "out.json").read_text())["effects"]}
+    for name in ("ev2r_q", "ev2r_qa"):  # over both claims it was .5 before
+        effect = found[name]
+        assert (effect["before"], effect["after"], effect["claims"]) == (1, 1, 1)
+        assert effect["lost"] == ["1"]
+    assert "noise: No score from the judge, so left out of the judged measures (2): 1 (" in said
+    assert "before and after, 1 of 2; without 1." in said
+    replies = [{**line, "reply": {}} if line in lines[:4] else line for line in lines]
+    for line, what in zip(replies, [*["questions"] * 2, *["evidence"] * 2], strict=False):
+        line["reply"] = counts((1, 1), (0, 1), what)  # nought before
+    recorded(tmp_path, *replies)
+    said = run(f"judge.file={tmp_path}/replies.jsonl")
+    assert "From 0, so without a change in per cent: noise ev2r_q (+0.5000), noise ev2r_qa" in said
+    assert "Ev2R recall" not in said.split("Changed by no test")[1].split("##")[0]
+    recorded(tmp_path, *lines[:4])
+    with pytest.raises(ClaimflowError, match=r"Without a value here or there: ev2r_q, "):
+        run(f"judge.file={tmp_path}/replies.jsonl", "judge.on_error=skip")
 
 
 def test_an_edited_prompt_is_asked_anew_and_an_equal_one_is_not(tmp_path: Path) -> None:

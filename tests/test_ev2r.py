@@ -122,7 +122,18 @@ def test_failed_replies_are_left_out_or_count_nought_officially(tmp_path: Path) 
     assert found[False].per_claim[1]["ev2r_recall"] is None
     assert any("left out" in note and "no reply" in note for note in found[False].notes)
     assert values(found[True])["ev2r_recall"] == 0.25
-    assert any("count 0 (1)" in note for note in found[True].notes)
+    note = "Judge calls that count 0 (1): 1 (evidence: no reply in replies.jsonl)."
+    assert note in found[True].notes
+
+
+def test_what_nothing_was_judged_for_has_no_value_officially_either(tmp_path: Path) -> None:
+    judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": REPLY}, on_error="skip")
+    parts = ["reference", "proxy_llm", "proxy_probability", "meteor"]
+    scores = scored(tmp_path, Ev2r(judge=judge, parts=parts, official=True, draws=50))
+    assert list(scores.unmeasured) == ["proxy_llm", "proxy_probability"]
+    assert {"ev2r_f1", "meteor"} <= set(values(scores))
+    assert "proxy_llm" not in values(scores)
+    assert not [note for note in scores.notes if "count 0" in note]
 
 
 def test_a_reply_needs_both_sides(tmp_path: Path) -> None:

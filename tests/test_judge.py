@@ -326,6 +326,55 @@ def test_the_questions_are_written_to_be_answered(ctx: Context, tmp_path: Path) 
     assert problems == ["0 (evidence: no reply in asks.jsonl)"]
 
 
+def test_questions_are_added_to_what_the_file_has(ctx: Context, tmp_path: Path) -> None:
+    asked = [Asked(id=i, mode="evidence", prompt=f"{i}?") for i in "01"]
+    done = {"id": "0", "mode": "evidence", "prompt": "0?", "reply": GOOD, "rater": "me"}
+    file = tmp_path / "replies.jsonl"
+    for kept in (json.dumps(done), "\ufeff" + json.dumps(done) + "\r\n"):
+        file.write_text(kept, newline="")
+        judge = RecordedJudge(file=file, asks=file, attempts=1)
+        assert judge.ask(asked, read_facts, ctx, []) == [[RIGHT], [None]]
+        assert file.read_text().startswith(kept.strip())
+        second = file.read_text().splitlines()[1]
+        assert json.loads(second) == {"id": "1", "mode": "evidence", "prompt": "1?"}
+    file.write_text(json.dumps([done]))
+    with pytest.raises(ClaimflowError, match=r"replies\.jsonl holds a JSON list.* name another"):
+        judge.ask(asked, read_facts, ctx, [])
+    assert json.loads(file.read_text()) == [done]
+
+
+def test_without_a_question_no_file_is_written(ctx: Context, tmp_path: Path) -> None:
+    asks = tmp_path / "asks.jsonl"
+    judge = recorded(tmp_path, {"id": "0", "mode": "evidence", "reply": GOOD}, asks=asks)
+    asked = [Asked(id="0", mode="evidence", prompt="0?")]
+    for some in (asked, []):
+        judge.ask(some, read_facts, ctx, [])
+        assert not asks.exists()
+        assert judge.asides() == [
+            f"No question was left without a reply, so {asks} was not written."
+        ]
+    judge.ask([Asked(id="1", mode="evidence", prompt="1?")], read_facts, ctx, [])  # none replied to
+    assert len(asks.read_text().splitlines()) == 1
+    assert judge.asides() == []
+
+
+def test_an_error_without_replies_says_what_to_do(ctx: Context, tmp_path: Path) -> None:
+    line = {"id": "0", "mode": "evidence", "reply": GOOD}
+    asked = [Asked(id="0", mode="evidence", prompt="")]
+    judge = recorded(tmp_path, {**line, "mode": "evidenc"})
+    remedy = (
+        r"judge\.asks=FILE writes the questions out; on_error=skip gives what needs no judge\.$"
+    )
+    which = (
+        r"no reply in replies\.jsonl, which has mode evidenc \(modes are evidence, questions, .*"
+    )
+    with pytest.raises(ClaimflowError, match=rf"\(evidence\): {which}\. {remedy}"):
+        judge.ask(asked, read_facts, ctx, [])
+    judge = recorded(tmp_path, {**line, "run": 0}, repeats=2)
+    with pytest.raises(ClaimflowError, match=rf"\(evidence, run 2\): no reply in .*\. {remedy}"):
+        judge.ask(asked, read_facts, ctx, [])
+
+
 def test_lines_of_a_recording_that_do_not_count_are_named(ctx: Context, tmp_path: Path) -> None:
     line = {"id": "0", "mode": "evidence", "reply": GOOD}
     judge = recorded(

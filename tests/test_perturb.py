@@ -7,6 +7,7 @@ import copy
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +16,17 @@ from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.records import Answer, Claim, Evidence, Prediction, Question
 from components.report.stress import stress_report
-from components.score.averitec import averitec_2024
+from components.score.averitec import AveritecLegacy, averitec_2024
 from components.score.base import Measure, Scores
-from components.score.effect import effects, grid, order_check, repeats_report
+from components.score.effect import (
+    effects,
+    grid,
+    incomparable,
+    order_check,
+    repeats_report,
+    uncompared,
+)
+from components.score.formula import measured
 from components.score.perturb import (
     ALTERING,
     PRESERVING,
@@ -125,6 +134,23 @@ def test_redundancy() -> None:
     assert after("duplicates")[0] == QAS * 3
     twice = [prediction(qas=[("Who?", "A"), ("who? ", "B"), ("When?", "C")])]
     assert after("repeats_removed", base=twice)[0] == [("Who?", "A"), ("When?", "C")]
+    texts = [prediction(qas=[("", "One text."), ("", "Another text."), ("", "One text.")])]
+    assert len(after("repeats_removed", base=texts)[0]) == 3  # no question repeats none
+
+
+def test_questions_with_several_answers_are_perturbed() -> None:
+    """A submission to the first script scores as the same QAs in the form of 2024."""
+    of_2024 = [prediction(qas=[BAN, (BAN[0], "It did not."), FINE])]
+    first = [msgspec.structs.replace(of_2024[0], asked=[BAN[0], FINE[0]])]
+    assert sample(first, None, 0) == of_2024
+    scorer = AveritecLegacy(draws=2)
+    for name in ("random_shuffle", "noise", "duplicates", "repeats_removed", "fluency_word_drop"):
+        for base in (first, sample(first, None, 0)):  # also who leaves `sample` out
+            spoilt = perturbed(base, name, 3)
+            assert spoilt == perturbed(of_2024, name, 3)
+    shuffled = perturbed(first, "random_shuffle", 3)
+    assert scorer.score([claim()], shuffled).measures["q"].value < 0.9
+    assert first[0].asked
 
 
 def test_argument_structure_is_an_order() -> None:
@@ -249,6 +275,40 @@ def test_effects_are_relative_with_an_interval() -> None:
     assert [row[2] for row in rows] == pytest.approx([-100, -100, -40, -40])
 
 
+def table(*rows: tuple[str, str, float | None]) -> Scores:
+    """Macro-F1 of (gold, predicted) and the mean of a judged value, by id."""
+    per_claim = [
+        {"id": str(i), "gold": gold, "predicted": label, "recall": recall}
+        for i, (gold, label, recall) in enumerate(rows)
+    ]
+    formulas = {"recall": [], "f1_a": ["f1", "a"]}
+    return Scores(measures=measured(formulas, per_claim, 20, 13), per_claim=per_claim)
+
+
+def test_effects_compare_the_claims_that_have_a_value_both_times() -> None:
+    before = table(("a", "a", 1), ("a", "b", 0), ("b", "b", 0), ("b", "b", None))
+    only = table(("a", "a", 1), ("a", "b", None), ("b", "b", None), ("b", "b", 0.5))
+    recall, f1 = effects(before, {"noise": only})
+    assert (recall.before, recall.after, recall.change, recall.difference) == (1, 1, 0, 0)
+    assert (recall.low, recall.high, recall.claims, recall.lost) == (0, 0, 1, ["1", "2", "3"])
+    assert (f1.before, f1.change, f1.claims, f1.lost) == (pytest.approx(2 / 3), 0, 4, [])
+    assert uncompared(before, {"noise": only}, [recall, f1]) == [
+        "noise: recall over the claims that have a value both before and after, 1 of 4; "
+        "without 1, 2, 3."
+    ]
+    (_, f1) = effects(before, {"noise": table(("a", "a", 1))})  # no mean of rows
+    assert (f1.before, f1.after, f1.claims) == (1, 1, 1)
+
+
+def test_without_a_claim_in_common_there_is_no_effect() -> None:
+    before, other = table(("a", "a", 1), ("a", "a", None)), table(("a", "a", None), ("a", "a", 0))
+    found = effects(before, {"noise": other})
+    assert [effect.measure for effect in found] == ["f1_a"]
+    assert incomparable(before, other, "noise", found) == ["recall"]
+    (line,) = uncompared(before, {"noise": other}, found)
+    assert line == "noise: no claim has a value of recall before and after."
+
+
 def test_order_must_not_change_a_matching_score() -> None:
     gold = [claim("0"), claim("1")]
     base = [prediction("0", qas=[FINE, BAN]), prediction("1", qas=[BAN, FINE, ("x", "y")])]
@@ -283,6 +343,9 @@ def test_the_report_fits_a_terminal_and_leaves_out_what_nothing_moves() -> None:
     assert text.count("-12.50") == 5
     assert "macro-F1" not in "".join(tables)
     assert "- Changed by no test: macro-F1." in text
+    rows[0][-1] = None  # from 0
+    text = stress_report("t", ["kind", "test", *measures], rows, [], {"f1_macro"})
+    assert "Changed by no test" not in text
 
 
 def test_as_a_command(tmp_path: Path) -> None:

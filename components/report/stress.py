@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,22 @@ from components.score.perturb import TESTS
 WIDTH = 100  # of a table
 
 
-def stress_report(title: str, columns: list[str], rows: list[list[Any]], notes: list[str]) -> str:
+def stress_report(
+    title: str,
+    columns: list[str],
+    rows: list[list[Any]],
+    notes: list[str],
+    risen: Collection[str] = (),
+) -> str:
     """Markdown: the change of each measure in per cent, in tables as wide as a terminal, notes, and
-    what each test does. Measures that no test changes are named below the tables."""
+    what each test does. Measures that no test changes are named below the tables. risen: measures
+    that a test changed from 0, which is no change in per cent."""
     moved = [i for i in range(2, len(columns)) if any(row[i] for row in rows)]
-    still = [heading(columns[i]) for i in range(2, len(columns)) if i not in moved]
+    still = [
+        heading(columns[i])
+        for i in range(2, len(columns))
+        if i not in moved and columns[i] not in risen
+    ]
     if still:
         notes = [*notes, f"Changed by no test: {', '.join(still)}."]
     names = max((len(row[1]) + len(row[0]) for row in rows), default=0) + 7

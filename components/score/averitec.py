@@ -386,15 +386,15 @@ def _claims(
 
 def _repeats(prediction: Prediction, first: int | None) -> bool:
     questions = (prediction.asked or [e.question for e in prediction.evidence])[:first]
-    return len(_first_asked(questions)) < len(questions)
+    return len(first_asked(questions)) < len(questions)
 
 
 def _once(prediction: Prediction, first: int | None) -> list[int]:
     """Positions of the QAs that count and whose question no QA before has."""
-    return _first_asked([e.question for e in prediction.evidence[:first]])
+    return first_asked([e.question for e in prediction.evidence[:first]])
 
 
-def _first_asked(questions: Sequence[str]) -> list[int]:
+def first_asked(questions: Sequence[str]) -> list[int]:
     """Positions of questions that are none or new; case and white space don't count."""
     plain = [" ".join(question.casefold().split()) for question in questions]
     return [i for i, question in enumerate(plain) if not question or question not in plain[:i]]

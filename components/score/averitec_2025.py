@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,9 @@ class Averitec2025(JudgedScorer):
     table `repeats` give each measure's mean and standard deviation over runs.
 
     official: follow the organisers' script where it departs from the above, quirk by quirk as the
-    notes list them. The wording of the prompts stays ours: give theirs with `evidence_prompt` and
-    `questions_prompt` (files with {claim}, {reference} and {predicted}).
+    notes list them; but what no claim was judged for has no value. The wording of the prompts stays
+    ours: give theirs with `evidence_prompt` and `questions_prompt` (files with {claim}, {reference}
+    and {predicted}).
     """
 
     judge: Judge
@@ -95,10 +95,23 @@ class Averitec2025(JudgedScorer):
         problems: list[str] = []
         pairs = self._to_judge(claims, given)
         q = self._recalls("questions", claims, pairs, ctx, problems)
+        of_q = len(problems)
         qa = self._recalls("evidence", claims, pairs, ctx, problems)
-        if self.official:
+        values = (q, qa, qa)
+        plain = [
+            {"id": claim.id} | {n: mean(v[i]) for n, v in zip(JUDGED, values, strict=True)}
+            for i, claim in enumerate(claims)
+        ]
+        unmeasured = unjudged(JUDGED, plain, pairs, problems)
+        if "ev2r_q" not in unmeasured:  # the reason is another
+            unmeasured = unjudged(JUDGED, plain, pairs, problems[of_q:])
+        nought: list[str] = []  # problems that count 0
+        if self.official and "ev2r_q" not in unmeasured:
             q = [[recall or 0.0 for recall in runs] for runs in q]
+            nought += problems[:of_q]
+        if self.official and "ev2r_qa" not in unmeasured:
             qa = _by_position(claims, qa)
+            nought += problems[of_q:]
         right = {row["id"]: row["accuracy"] for row in old.per_claim}
         # Without a reply a claim is left out even where its label is wrong, which makes it 0: to
         # leave out only those with a right label would take from the mean.
@@ -113,7 +126,7 @@ class Averitec2025(JudgedScorer):
         }
         rows = [_row(row, judged[row["id"]]) for row in old.per_claim]
         ordered = [by_id[row["id"]] for row in rows]
-        return self._scores(old, rows, ordered, runs, pairs, problems, ctx)
+        return self._scores(old, rows, ordered, runs, unmeasured, problems, nought, ctx)
 
     def _to_judge(
         self, claims: list[Claim], given: dict[str, Prediction]
@@ -135,7 +148,8 @@ class Averitec2025(JudgedScorer):
         ctx: Context,
         problems: list[str],
     ) -> list[list[float | None]]:
-        """Recall of each claim, in each run; 0 where there is nothing to judge."""
+        """Recall of each claim, in each run; 0 where there is nothing to judge. A run in which all
+        calls failed, where another has replies, has no value of any claim."""
         asked = {
             i: self._asked(mode, claim, pairs[claim.id])
             for i, claim in enumerate(claims)
@@ -144,7 +158,9 @@ class Averitec2025(JudgedScorer):
         judge = dataclasses.replace(self.judge, attempts=1) if self.official else self.judge
         read = official_facts if self.official else read_facts
         found = judge.ask(list(asked.values()), read, ctx, problems)
-        recalls: list[list[float | None]] = [[0.0] * judge.repeats for _ in claims]
+        replied = [any(runs[n] for runs in found) for n in range(judge.repeats)]
+        nothing = [0.0 if known or not any(replied) else None for known in replied]
+        recalls: list[list[float | None]] = [list(nothing) for _ in claims]
         for i, runs in zip(asked, found, strict=True):
             recalls[i] = [facts.recall if facts else None for facts in runs]
         return recalls
@@ -166,11 +182,11 @@ class Averitec2025(JudgedScorer):
         rows: list[dict[str, Any]],
         claims: list[Claim],
         runs: dict[str, list[list[float | None]]],
-        asked: Collection[str],
+        unmeasured: dict[str, str],
         problems: list[str],
+        nought: list[str],
         ctx: Context,
     ) -> Scores:
-        unmeasured = unjudged(JUDGED, rows, asked, problems)
         kept: dict[str, list[str]] = {name: [] for name in JUDGED if name not in unmeasured}
         measures = {
             **measured(kept, rows, self.draws, self.seed),
@@ -188,22 +204,14 @@ class Averitec2025(JudgedScorer):
         notes += cost(ctx)
         notes += self.judge.remarks({claim.id for claim in claims}, ("questions", "evidence"))
         if self.judge.repeats > 1:
-            tables["repeats"] = _repeats(runs)
-            notes.append(
-                f"Over {self.judge.repeats} runs of the judge: "
-                + ", ".join(f"{r['measure']} {r['mean']:.4f} ± {r['sd']:.4f}"
-                            for r in tables["repeats"] if r["sd"] is not None)
-                + " (mean ± standard deviation)."
-                + " A run is over the claims whose call did not fail, a measure over those with "
-                  "a reply in some run, so the means are others." * bool(problems)
-            )  # fmt: skip
+            tables["repeats"] = _repeats({n: v for n, v in runs.items() if n not in unmeasured})
+            notes += _spread(tables["repeats"], self.judge.repeats, bool(problems))
         if self.official:
             measures = {name: _rounded(measure) for name, measure in measures.items()}
-            notes += _quirks(claims, len(problems))
-            if problems:
-                notes.append(f"Judge calls that count 0: {'; '.join(problems[:10])}.")
+            notes += _quirks(claims, len(nought))
+            notes += failures(nought, nought=True)
         else:
-            notes += failures(problems, "the judged measures")
+            notes += failures(problems)
         return Scores(
             measures=measures,
             per_claim=rows,
@@ -259,6 +267,24 @@ def _repeats(runs: dict[str, list[list[float | None]]]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"measure": name, "mean": mean(known), "sd": sd}
         table.append(row | {f"run_{i}": value for i, value in enumerate(each, 1)})
     return table
+
+
+def _spread(table: list[dict[str, Any]], repeats: int, failed: bool) -> list[str]:
+    """The note on mean and deviation over the runs, of the measures in the table."""
+    if not table:
+        return []
+    figures = ", ".join(
+        f"{row['measure']} {row['mean']:.4f} "
+        + ("(one run alone)" if row["sd"] is None else f"± {row['sd']:.4f}")
+        for row in table
+    )
+    fewer = (
+        " A run is over the claims whose call did not fail, a measure over those with a reply in "
+        "some run, so the means are others."
+    )
+    return [
+        f"Over {repeats} runs of the judge: {figures} (mean ± standard deviation)." + fewer * failed
+    ]
 
 
 def _rounded(measure: Measure) -> Measure:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
+from components.errors import listed
 from components.records import Record
 from components.score.base import Scores
+from components.score.formula import formula_of, statistic, usable
 from components.score.perturb import ALTERING, PRESERVING, TESTS
 from components.score.rows import mean
 
@@ -13,12 +16,16 @@ from components.score.rows import mean
 MATCHING = ("q", "qa", "hungarian_meteor", "meteor_q", "meteor_qa")
 SAME = 1e-9
 
+_Rows: TypeAlias = dict[str, Mapping[str, Any]]
+
 
 class Effect(Record):
     """A measure before and after a perturbation.
 
+    before, after: over the same claims, those that have what the measure needs both times.
     change: in per cent of the value before; None where that is 0. difference, low, high: of the
-    claims' mean, after less before, with its 95 % bootstrap interval, where it is one.
+    claims' mean, after less before, with its 95 % bootstrap interval, where it is one. claims: over
+    how many; None where no row tells. lost: ids that have a value only before or only after.
     """
 
     test: str
@@ -30,19 +37,28 @@ class Effect(Record):
     difference: float
     low: float | None = None
     high: float | None = None
+    claims: int | None = None
+    lost: list[str] = []
 
 
 def effects(
     before: Scores, after: dict[str, Scores], draws: int = 1000, seed: int = 13
 ) -> list[Effect]:
-    """One for each perturbation and each measure that both have a value for."""
+    """One for each perturbation and each measure that both have a value for, on some claim."""
     found = []
     for test, scores in after.items():
-        for name, measure in before.measures.items():
+        for name in before.measures:
             if name not in scores.measures:
                 continue
-            old, new = measure.value, scores.measures[name].value
-            low, high = _interval(before, scores, name, draws, seed)
+            formula = formula_of(name, before.measures[name].formula)
+            first, second = _rows(before, formula), _rows(scores, formula)
+            ids = [id for id in first if id in second]
+            lost = [id for id in first | second if not (id in first and id in second)]
+            if lost and not ids:
+                continue
+            old = _value(before, name, formula, first, ids)
+            new = _value(scores, name, formula, second, ids)
+            low, high = _interval(first, second, ids, formula, draws, seed)
             found.append(
                 Effect(
                     test=test,
@@ -54,26 +70,65 @@ def effects(
                     difference=new - old,
                     low=low,
                     high=high,
+                    claims=len(ids) or None,
+                    lost=lost,
                 )
             )
     return found
 
 
+def _rows(scores: Scores, formula: tuple[str, ...]) -> _Rows:
+    """The rows that a measure is taken over, by claim."""
+    return {str(row["id"]): row for row in scores.per_claim if usable(row, formula)}
+
+
+def _value(
+    scores: Scores, name: str, formula: tuple[str, ...], rows: _Rows, ids: list[str]
+) -> float:
+    """The measure over the claims `ids`, as it was given where these are all that it is over."""
+    if len(ids) == len(rows):
+        return scores.measures[name].value
+    return float(statistic(formula, [rows[id] for id in ids]).value)
+
+
 def _interval(
-    before: Scores, after: Scores, name: str, draws: int, seed: int
+    old: _Rows, new: _Rows, ids: list[str], formula: tuple[str, ...], draws: int, seed: int
 ) -> tuple[float | None, float | None]:
     from components.score import bootstrap
 
-    old, new = (
-        {row["id"]: row[name] for row in scores.per_claim if row.get(name) is not None}
-        for scores in (before, after)
-    )
-    ids = [id for id in old if id in new]
-    if not ids:
+    kind, column, *_ = formula
+    if kind != "mean" or not ids:
         return None, None
     weights = bootstrap.resamples(len(ids), draws, seed)
-    apart = bootstrap.measure(bootstrap.mean([new[id] - old[id] for id in ids]), weights)
-    return apart.low, apart.high
+    apart = [new[id][column] - old[id][column] for id in ids]
+    found = bootstrap.measure(bootstrap.mean(apart), weights)
+    return found.low, found.high
+
+
+def uncompared(before: Scores, after: dict[str, Scores], found: list[Effect]) -> list[str]:
+    """A line for each test and the measures that were compared over fewer claims than have a value,
+    before or after, and one for those that no claim has both times."""
+    lines = []
+    for test, scores in after.items():
+        fewer: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+        for effect in found:
+            if effect.test == test and effect.lost:
+                same = fewer.setdefault((effect.claims or 0, tuple(effect.lost)), [])
+                same.append(effect.measure)
+        lines += [
+            f"{test}: {', '.join(names)} over the claims that have a value both before and after, "
+            f"{claims} of {claims + len(lost)}; without {listed(lost)}."
+            for (claims, lost), names in fewer.items()
+        ]
+        if apart := incomparable(before, scores, test, found):
+            lines.append(f"{test}: no claim has a value of {', '.join(apart)} before and after.")
+    return lines
+
+
+def incomparable(before: Scores, after: Scores, test: str, found: list[Effect]) -> list[str]:
+    """The measures that both have, but for no claim in common."""
+    done = {effect.measure for effect in found if effect.test == test}
+    return [name for name in before.measures if name in after.measures and name not in done]
 
 
 def grid(found: list[Effect]) -> tuple[list[str], list[list[Any]]]:

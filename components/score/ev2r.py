@@ -77,7 +77,8 @@ class Ev2r(JudgedScorer):
     measures that need it, with a note. train: a file of claims with gold evidence, from which
     claims that are scored are dropped; null leaves out proxy, ev2r and trained, with a note.
 
-    official: failed and unread replies count 0, as when the study correlated scores with ratings.
+    official: failed and unread replies count 0, as when the study correlated scores with ratings;
+    but what no claim was judged for has no value.
     """
 
     judge: Judge | None
@@ -208,15 +209,24 @@ class Ev2r(JudgedScorer):
                 for i in some
             ]
 
-        def ask(mode: str, prompt: Path, read: Callable[[str], T]) -> dict[int, list[T | None]]:
-            assert self.judge
-            found = self.judge.ask(asked(mode, prompt), read, ctx, problems)
+        nought: list[str] = []  # problems of what some claim was judged for
+
+        def by_claim(found: list[list[T | None]], own: list[str]) -> dict[int, list[T | None]]:
+            problems.extend(own)
+            if any(value is not None for runs in found for value in runs):
+                nought.extend(own)
             return dict(zip(some, found, strict=True))
 
+        def ask(mode: str, prompt: Path, read: Callable[[str], T]) -> dict[int, list[T | None]]:
+            assert self.judge
+            own: list[str] = []
+            return by_claim(self.judge.ask(asked(mode, prompt), read, ctx, own), own)
+
         def fill(name: str, found: dict[int, list[float | None]]) -> None:
+            judged = any(value is not None for runs in found.values() for value in runs)
             for i, row in enumerate(rows):
                 runs = found.get(i, [0.0])
-                row[name] = mean([v or 0.0 for v in runs] if self.official else runs)
+                row[name] = mean([v or 0.0 for v in runs] if self.official and judged else runs)
 
         if "reference" in self.parts:
             facts = ask("evidence", self.evidence_prompt, both_sides)
@@ -235,12 +245,13 @@ class Ev2r(JudgedScorer):
             )  # fmt: skip
         if "proxy_probability" in self.parts:
             questions = asked("proxy_probability", self.choice_prompt, LETTERS)
-            chances = self.judge.likely(questions, ctx, problems)
+            own: list[str] = []
+            chances = by_claim(self.judge.likely(questions, ctx, own), own)
             place = {label: n for n, label in enumerate(AVERITEC_LABELS)}
             fill(
                 "proxy_probability",
                 {i: [None if x is None else x[place[str(claims[i].label)]] for x in runs]
-                 for i, runs in zip(some, chances, strict=True)},
+                 for i, runs in chances.items()},
             )  # fmt: skip
         if "reference_less" in self.parts:
             fill("reference_less", ask("reference_less", self.reference_less_prompt, read_coverage))
@@ -249,10 +260,8 @@ class Ev2r(JudgedScorer):
         notes += cost(ctx)
         modes = [mode for part, mode in MODES.items() if part in self.parts]
         notes += self.judge.remarks({claim.id for claim in claims}, modes)
-        if self.official and problems:
-            notes.append(f"official=true: replies that count 0 ({len(problems)}): {problems[:10]}.")
-        elif problems:
-            notes += failures(problems, "the judged measures")
+        left_out = nought if self.official else problems
+        notes += failures(left_out, nought=self.official)
 
     def _trained(
         self,

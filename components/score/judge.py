@@ -17,7 +17,7 @@ import msgspec
 from components.cache import open_cache
 from components.engines.base import Engine, Message, Reply, Request, count
 from components.errors import ClaimflowError, listed
-from components.files import home, write_whole
+from components.files import beginning, home, open_utf8, write_whole
 from components.records import BadLine, Claim, Prediction, Record, encode, read_lines
 from components.score.base import Rankings, Scorer, Scores
 from components.score.numerals import VALUES
@@ -26,9 +26,12 @@ from components.step import Context
 T = TypeVar("T")
 
 
+MODES = ("evidence", "questions", "proxy", "proxy_probability", "reference_less")
+
+
 class Asked(Record):
-    """What a judge is asked about one claim. mode: evidence, questions, proxy, proxy_probability
-    or reference_less. choices: answers of which it is asked how likely each is."""
+    """What a judge is asked about one claim. mode: one of MODES. choices: answers of which it is
+    asked how likely each is."""
 
     id: str
     mode: str
@@ -80,6 +83,17 @@ class Judge:
 
     def remarks(self, ids: Collection[str], modes: Collection[str]) -> list[str]:
         """What a reader should know of the replies, when the claims `ids` were asked about."""
+        return []
+
+    @property
+    def remedy(self) -> str:
+        """What to do where no question gets a reply; empty: nothing stops there."""
+        if self.on_error == "skip":
+            return ""
+        return "Score again to ask again, or get what needs no judge with on_error=skip."
+
+    def asides(self) -> list[str]:
+        """What a reader should know of files that it was to write."""
         return []
 
     def ask(
@@ -142,11 +156,12 @@ class Judge:
                     cut = "; it was cut off" if reply.finish_reason == "length" else ""
                     reasons[i] = f"{error}{cut}"
                     unread[i] += 1
-        if asked and len(reasons) == len(asked) and not any(unread):
-            reason = f"none of {len(asked)} questions ({asked[0].mode}): {reasons[0]}"
-            if self.on_error != "skip":
-                raise ClaimflowError(f"The judge replied to {reason}")
         which = f", run {run + 1}" if self.repeats > 1 else ""
+        if asked and len(reasons) == len(asked) and not any(unread) and self.remedy:
+            raise ClaimflowError(
+                f"The judge replied to none of {len(asked)} questions ({asked[0].mode}{which}): "
+                f"{reasons[0].rstrip('.')}. {self.remedy}"
+            )
         said = ""
         for i, why in reasons.items():
             shown, said = "likewise" if why == said else why, why
@@ -229,8 +244,9 @@ class RecordedJudge(Judge):
     For replies that were made elsewhere, and to check the arithmetic. A line with a prompt replies
     to that one alone; without, to whatever is asked about the claim. Of lines that reply to the
     same the first counts. A question that the file has no line for counts as failed, and is
-    written to the file `asks`, if there is to be one, as a line that wants its reply. on_error:
-    also, stop at a line that can't be read, or skip it, which is to have no line.
+    written to the file `asks`, if there is to be one, as a line that wants its reply: all of them,
+    also where none has one. on_error: also, stop at a line that can't be read, or skip it, which is
+    to have no line.
     """
 
     controlled: ClassVar[bool] = False
@@ -258,6 +274,8 @@ class RecordedJudge(Judge):
         why = f"no reply in {self._name}" if known or bad or not self.file else self._nothing
         if bad:
             why += f" (lines that can't be read: {listed((str(b.line) for b in bad), 5)})"
+        if strange := sorted({mode for _, mode in known} - set(MODES)):
+            why += f", which has mode {listed(strange, 3)} (modes are {', '.join(MODES)})"
         found = []
         open_ = []
         for one in asked:
@@ -274,6 +292,17 @@ class RecordedJudge(Judge):
         if self.asks is not None:
             self._write(self.asks, open_, run if self.repeats > 1 else None)
         return found
+
+    @property
+    def remedy(self) -> str:
+        if self.asks is not None or not super().remedy:
+            return ""
+        return "judge.asks=FILE writes the questions out; on_error=skip gives what needs no judge."
+
+    def asides(self) -> list[str]:
+        if self.asks is None or self.asks.is_file():
+            return []
+        return [f"No question was left without a reply, so {self.asks} was not written."]
 
     def check_several(self) -> None:
         for lines in self._lines([]).values():
@@ -323,10 +352,7 @@ class RecordedJudge(Judge):
 
     @property
     def _nothing(self) -> str:
-        return (
-            f"{self._name} is empty: write a line with id, mode and reply for each question, which "
-            "judge.asks=FILE writes out"
-        )
+        return f"{self._name} is empty: write a line with id, mode and reply for each question"
 
     def _lines(self, bad: list[BadLine]) -> _Lines:
         found: _Lines = {}
@@ -337,12 +363,25 @@ class RecordedJudge(Judge):
 
     @staticmethod
     def _write(file: Path, open_: list[Asked], run: int | None) -> None:
-        """Add questions to those that the file has."""
-        old = [line for _, line in read_lines(file, _Recorded)] if file.is_file() else []
+        """Add questions to those that the file has, whose lines stay as they are."""
+        there = set()
+        before = b""
+        if file.is_file():
+            there = {(str(x.id), x.mode, x.prompt, x.run) for _, x in read_lines(file, _Recorded)}
+            with open_utf8(file) as old:
+                before = old.read()
         new = [_Recorded(**msgspec.structs.asdict(one), run=run) for one in open_]
-        there = {(str(x.id), x.mode, x.prompt, x.run) for x in old}
         new = [x for x in new if (str(x.id), x.mode, x.prompt, x.run) not in there]
-        write_whole(file, b"".join(encode(line) + b"\n" for line in [*old, *new]))
+        if not new:
+            return
+        if before and beginning(file, 1) == "[":
+            raise ClaimflowError(
+                f"judge.asks={file} holds a JSON list, and questions are written as JSON lines: "
+                "name another file."
+            )
+        if before and not before.endswith((b"\n", b"\r")):
+            before += b"\n"
+        write_whole(file, before + b"".join(encode(line) + b"\n" for line in new))
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -374,12 +413,21 @@ def cost(ctx: Context) -> list[str]:
     return notes
 
 
-def failures(problems: list[str], what: str) -> list[str]:
-    """The note for replies that failed; none when none did."""
+# How the notes on failed replies begin.
+FAILED = ("No score from the judge", "Judge calls that count 0")
+
+
+def failures(problems: list[str], nought: bool = False) -> list[str]:
+    """The note for replies that failed; none when none did. nought: they count 0, as officially."""
     if not problems:
         return []
-    return [f"No score from the judge, so left out of {what} ({len(problems)}): "
-            f"{listed(problems, 10)}. Score again to ask again."]  # fmt: skip
+    left, counted = FAILED
+    number, first = f"({len(problems)})", listed(problems, 10)
+    if nought:
+        return [f"{counted} {number}: {first}."]
+    return [
+        f"{left}, so left out of the judged measures {number}: {first}. Score again to ask again."
+    ]
 
 
 def unjudged(

@@ -19,6 +19,7 @@ import msgspec
 from components.datasets.submission import FIRST
 from components.errors import ClaimflowError, nearest
 from components.records import Claim, Evidence, Prediction
+from components.score.averitec import first_asked
 from components.score.evidence import gold_pairs
 from components.score.numerals import VALUES
 from components.score.pairing import by_number
@@ -56,10 +57,14 @@ def sample(predictions: list[Prediction], n: int | None, seed: int) -> list[Pred
     """`n` of the predictions that have evidence, in their order, with the first 10 QAs of each.
     Which these are depends on the seed and on all their ids, which must differ.
 
-    Only those 10 count in scores, and an order or a copy must not change which they are.
+    Only those 10 count in scores, and an order or a copy must not change which they are. A question
+    with several answers is one QA with each, as in the form of 2024: `asked` would stay as it is
+    where evidence is perturbed.
     """
     filled = [
-        msgspec.structs.replace(p, evidence=p.evidence[:FIRST]) for p in predictions if p.evidence
+        msgspec.structs.replace(p, evidence=p.evidence[:FIRST], asked=[])
+        for p in predictions
+        if p.evidence
     ]
     if n is None or n >= len(filled):
         return filled
@@ -69,7 +74,8 @@ def sample(predictions: list[Prediction], n: int | None, seed: int) -> list[Pred
 
 
 def perturbed(predictions: list[Prediction], name: str, seed: int) -> list[Prediction]:
-    """The predictions after the perturbation `name`. The same input and seed give the same."""
+    """The predictions after the perturbation `name`, without `asked` (see `sample`). The same input
+    and seed give the same."""
     test = TESTS.get(name)
     if test is None:
         raise ClaimflowError(
@@ -82,7 +88,8 @@ def perturbed(predictions: list[Prediction], name: str, seed: int) -> list[Predi
         rng = Rng(f"{seed} {name} {p.id}")
         others = _neighbours(ordered, place[p.id], Rng(f"{seed} others {p.id}"))
         evidence = [msgspec.structs.replace(e) for e in p.evidence]
-        result.append(msgspec.structs.replace(p, evidence=test.change(evidence, rng, others)))
+        changed = test.change(evidence, rng, others)
+        result.append(msgspec.structs.replace(p, evidence=changed, asked=[]))
     return result
 
 
@@ -259,8 +266,7 @@ def _thrice(evidence: list[Evidence], rng: Rng, others: Others) -> list[Evidence
 
 
 def _once(evidence: list[Evidence], rng: Rng, others: Others) -> list[Evidence]:
-    first = {" ".join(e.question.casefold().split()): e for e in reversed(evidence)}
-    return [e for e in evidence if first[" ".join(e.question.casefold().split())] is e]
+    return [evidence[i] for i in first_asked([e.question for e in evidence])]
 
 
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'’-]+(?:\s+[A-Z][\w'’-]+)*")
