@@ -92,3 +92,12 @@ def test_two_runs_stand_side_by_side_unless_one_failed() -> None:
     broken = Point(name="c", error="No such thing.", axes={"retriever": "c"})
     three = brief(compare("three", [*points, broken], "accuracy", ["accuracy", "qa"]))
     assert re.search(r"(?m)^ c +– +failed", three)
+
+
+def test_a_run_given_twice_and_what_is_noted_of_the_comparison_are_said() -> None:
+    one = made("one", 0.5)
+    found = compare("one and one", [one, made("one", 0.5), made("two", 0.4)], "mrr")
+    text = " ".join(brief(found, notes=True).split())
+    assert "one and one have the same values on every claim" in text
+    assert "have no MRR (primary=mrr)" in text
+    assert "same values" not in " ".join(brief(compare("", [one, made("two", 0.4)])).split())

@@ -42,7 +42,7 @@ def brief(found: Comparison, pair: tuple[str, str] | None = None, notes: bool = 
             "Each interval is of its difference alone; significant: by both tests, after Holm's "
             f"correction for {found.tests} pairs of runs."
         )
-    for text in remarks(found) if notes else ():
+    for text in [*found.notes, *remarks(found)] if notes else ():
         out += ["", *_wrapped(text)]
     return "\n".join(out)
 

@@ -246,6 +246,12 @@ def compare(
             f"These runs have no {heading(wanted)} (primary={wanted}): {heading(primary)} "
             f"({primary}) ranks them instead."
         )
+    for one, other in itertools.combinations([p for p in runs if p.per_claim], 2):
+        if one.per_claim == other.per_claim and one.axes == other.axes:
+            found.notes.append(
+                f"{one.name} and {other.name} have the same values on every claim: are they one "
+                "system, given twice?"
+            )
     reason = unlike(runs)
     if reason:
         found.notes.append(f"Not tested claim by claim: {reason}.")

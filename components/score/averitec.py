@@ -377,16 +377,11 @@ def _claims(
             p.id for p in used if p.evidence and not any(scorer.questions(p))
         ),
         "Predictions that repeat a question, which raises Hungarian METEOR": (
-            p.id for p in used if _repeats(p, first)
+            p.id for p in used if len(_once(p, first)) < len(p.evidence[:first])
         ),
     }.items():
         note(notes, what, names)
     return claims, found
-
-
-def _repeats(prediction: Prediction, first: int | None) -> bool:
-    questions = (prediction.asked or [e.question for e in prediction.evidence])[:first]
-    return len(first_asked(questions)) < len(questions)
 
 
 def _once(prediction: Prediction, first: int | None) -> list[int]:
