@@ -1,5 +1,6 @@
 """The linter: every rule, every form, and that the official evaluators take what passes."""
 
+import collections
 import datetime
 import json
 from pathlib import Path
@@ -875,6 +876,78 @@ def test_a_repair_leaves_out_only_what_is_said_twice(tmp_path: Path, form: str) 
     ]
     assert report.errors[1].remedy == "Give it the id of its claim: others have no record"
     assert [p.evidence[0].answer for p in read_submission(mended)] == ["A", "B", "C"]
+
+
+WORDS = st.sampled_from(
+    ["", " ", "Who?", "who? ", "When?", "Her.", "So.", "No answer could be found."]
+)
+ANSWERED = WORDS.map(lambda text: {"answer": text}) | st.sampled_from(["Her.", "So."]).map(
+    lambda why: {"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": why}
+)
+QAS: dict[str, Any] = {
+    "2024": st.fixed_dictionaries(
+        {"claim_id": st.just(0), "claim": st.just(""), "pred_label": st.just("Refuted"),
+         "evidence": st.lists(st.fixed_dictionaries({"question": WORDS, "answer": WORDS}),
+                              max_size=14)},
+        optional={"string_evidence": st.lists(WORDS, max_size=5)}),
+    "first script": st.fixed_dictionaries(
+        {"label": st.just("Refuted"), "questions": st.lists(
+            st.fixed_dictionaries({"question": WORDS, "answers": st.lists(ANSWERED, max_size=3)}),
+            max_size=12)},
+        optional={"string_evidence": st.lists(WORDS, max_size=5)}),
+    "first EvalAI": st.fixed_dictionaries(
+        {"id": st.just(0), "label": st.just("Refuted"), "evidence": st.lists(
+            WORDS, min_size=1, max_size=14)}),
+    "run": st.fixed_dictionaries(
+        {"id": st.just("0"), "claim": st.just(""), "label": st.just("Refuted"),
+         "evidence": st.lists(st.fixed_dictionaries({"question": WORDS, "answer": WORDS}),
+                              max_size=14)}),
+}  # fmt: skip
+
+
+def counted(evidence: list[Any]) -> list[str]:
+    """What scorers compare of the first ten QAs, empty ones and repeats left out."""
+    found: dict[str, str] = {}
+    for e in evidence[:10]:
+        if (e.question + e.answer).strip():
+            key = "".join(f"{e.question}|{e.answer}".casefold().replace(".", "").split())
+            found.setdefault(key, f"{e.question} {e.answer}")
+    return list(found.values())
+
+
+@pytest.mark.parametrize("form", [*QAS, "2025"])
+@given(data=st.data())
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_repair_never_scores_above_the_first_ten_without_repeats(
+    tmp_path: Path, form: str, data: st.DataObject
+) -> None:
+    path, mended = tmp_path / "pred", tmp_path / "mended"
+    if form == "2025":
+        pairs = data.draw(st.lists(st.tuples(WORDS, WORDS), max_size=14))
+        path.write_text(csv_of("".join(f"{q}{INNER}{a}{OUTER}" for q, a in pairs) or OUTER))
+    else:
+        path.write_text(json.dumps([data.draw(QAS[form])]))
+    report = lint(path, repaired=mended)
+    assert report.form == form
+    (before,), (after,) = read_submission(path), read_submission(mended)
+    said = [f"{e.question} {e.answer}" for e in after.evidence]
+    assert said == counted(before.evidence)
+    # Nor in the questions that the first script compares: all of them come from the first ten.
+    asked, left = (p.asked or [e.question for e in p.evidence] for p in (before, after))
+    assert not collections.Counter(left) - collections.Counter(asked[:10])
+    fixed = {f.rule for f in report.findings if f.fixed}
+    assert not fixed & {f.rule for f in lint(mended).findings if f.fixable}
+
+
+def test_explanations_tell_answers_apart(tmp_path: Path) -> None:
+    yes = [{"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": t} for t in "AAB"]
+    content = [{"label": "Refuted", "questions": [{"question": "Is it?", "answers": yes}]}]
+    report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
+    assert [f.rule for f in report.findings] == ["repeated-qa", "repeated-question"]
+    ((asked,),) = [r["questions"] for r in json.loads((tmp_path / "mended.json").read_text())]
+    assert [a["boolean_explanation"] for a in asked["answers"]] == ["A", "B"]
 
 
 @pytest.mark.parametrize("content", ["[]", "[3, 4]", "{oh", '[{"a": 1}]', "id,evi,label\n"])

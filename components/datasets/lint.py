@@ -28,6 +28,7 @@ from components.datasets.submission import (
     FORMS,
     HEADER,
     INNER,
+    NO_ANSWER,
     OUTER,
     csv_rows,
     form_of,
@@ -172,12 +173,13 @@ class Report(Record):
 
 @dataclasses.dataclass
 class _Qa:
-    """A QA wherever it stands. question: None for evidence that is a text alone."""
+    """A QA wherever it stands. question: None for evidence that is a text alone. explanation: of a
+    Boolean answer, which scorers compare with it."""
 
     question: str | None
     answer: str
     urls: list[str] = dataclasses.field(default_factory=list)
-    explained: bool = False  # a Boolean answer with its explanation
+    explanation: str | None = None
     drop: bool = False
 
 
@@ -522,35 +524,34 @@ class _Linter:
         return text
 
     def qas(self, qas: list[_Qa]) -> list[_Qa]:
-        """Those that the repaired file keeps."""
+        """Those that the repaired file keeps: of the first ones, by which scorers go, what is
+        neither empty nor said before. All evidence of a claim counts together. None behind the
+        first moves up, which would score higher than the file does."""
         claim = (self.claims or {}).get(self.record or "")
         if not any(qa.answer.strip() or (qa.question or "").strip() for qa in qas):
             self.find("no-evidence", "no evidence", "Give a QA")
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, str, str]] = set()
         questions: set[str] = set()
         for qa in qas:
             question, answer = _plain(qa.question or ""), _plain(qa.answer)
-            if not answer or (qa.question is not None and not question):
-                what = "question" if answer else "answer" if question else "QA"
-                qa.drop = what == "QA"
-                self.find(
-                    "empty-qa",
-                    f"an empty {what}",
-                    "Fill it or take it out",
-                    qa.drop,
-                    done="Deleted",
-                )
-            elif (question, answer) in seen:
+            said = (question, answer, _plain(qa.explanation or ""))
+            if not any(said):
+                self.find("empty-qa", "an empty QA", "Take it out", True, done="Deleted")
+                qa.drop = True
+            elif said in seen:
                 shown = _cut(qa.question or qa.answer)
                 self.find("repeated-qa", f"QA again: '{shown}'", "Drop it", True, done="Deleted")
                 qa.drop = True
+            elif not answer or (qa.question is not None and not question):
+                what = "question" if answer else "answer"
+                self.find("empty-qa", f"an empty {what}", "Fill it or take the QA out")
             elif question and question in questions:
                 self.find(
                     "repeated-question",
                     f"question again, with another answer: '{_cut(qa.question or '')}'",
                     "Ask something else, or join the answers",
                 )
-            seen.add((question, answer))
+            seen.add(said)
             questions.add(question)
             if len(qa.answer) > self.longest:
                 self.find(
@@ -558,7 +559,7 @@ class _Linter:
                     f"an answer of {len(qa.answer)} characters",
                     f"Give the passage that matters, below {self.longest} characters",
                 )
-            if _BOOLEAN.fullmatch(qa.answer) and not qa.explained:
+            if _BOOLEAN.fullmatch(qa.answer) and qa.explanation is None:
                 self.find(
                     "boolean",
                     f"'{qa.answer.strip()}' without explanation",
@@ -567,13 +568,12 @@ class _Linter:
                 )
         for url in dict.fromkeys(url for qa in qas for url in qa.urls):
             self.url(url, claim)
-        left = [qa for qa in qas if not qa.drop]
         if len(qas) > FIRST:
             done = f"Deleted behind the first {FIRST}"
             self.find("many-qas", f"{len(qas)} QAs", f"Keep the best {FIRST}", True, done=done)
-        for qa in left[FIRST:]:
+        for qa in qas[FIRST:]:
             qa.drop = True
-        return left[:FIRST]
+        return [qa for qa in qas if not qa.drop]
 
     def url(self, url: str, claim: Claim | None) -> None:
         from components.store.guard import checks_facts, url_date
@@ -657,11 +657,14 @@ class _Linter:
         raw["pred_label"] = self.label(raw["pred_label"])
         raw["claim"] = raw.get("claim") or ""
         self.text_at(raw, "claim")
-        raw["evidence"] = self.evidence(raw.get("evidence"))
+        evidence = self.evidence(raw.get("evidence"))
+        strings = self.strings(raw["string_evidence"]) if "string_evidence" in raw else []
+        self.qas([qa for qa, _ in (*evidence, *strings)])
+        raw["evidence"] = _left(evidence)
         if "string_evidence" in raw:
-            raw["string_evidence"] = self.strings(raw["string_evidence"])
+            raw["string_evidence"] = _left(strings)
 
-    def evidence(self, items: Any) -> list[Any]:
+    def evidence(self, items: Any) -> list[tuple[_Qa, Any]]:
         """`evidence` of 2024 and of a run: a list of question, answer, url."""
         qas = []
         for item in self.items(items, "evidence"):
@@ -680,8 +683,7 @@ class _Linter:
                 item["url"] = urls = None
             urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
             qas.append((_Qa(*pair, urls), item))
-        self.qas([qa for qa, _ in qas])
-        return [item for qa, item in qas if not qa.drop]
+        return qas
 
     def items(self, value: Any, what: str) -> list[Any]:
         """What stands in a list, or should."""
@@ -694,16 +696,13 @@ class _Linter:
         self.find("schema", f"{what} is no list", "Write [] for none", True, done=done)
         return []
 
-    def strings(self, items: Any) -> list[Any]:
+    def strings(self, items: Any) -> list[tuple[_Qa, Any]]:
         """Evidence as texts, but for what is a list or an object."""
-        found = self.items(items, "string evidence")
-        qas = [_Qa(None, self.text(item, "evidence")) for item in found]
-        self.qas(qas)
-        return [
-            item if isinstance(item, (list, dict)) else qa.answer
-            for qa, item in zip(qas, found, strict=True)
-            if not qa.drop
-        ]
+        qas = []
+        for item in self.items(items, "string evidence"):
+            qa = _Qa(None, self.text(item, "evidence"))
+            qas.append((qa, item if isinstance(item, (list, dict)) else qa.answer))
+        return qas
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
         self.count_gold(raw, _GOLD)
@@ -713,7 +712,7 @@ class _Linter:
         if key:
             raw[key] = name
         raw["label"] = self.label(raw.get("label"))
-        qas: list[_Qa] = []
+        qas: list[tuple[dict[str, Any], list[tuple[_Qa, Any]]]] = []
         questions = raw.get("questions", [])
         if not isinstance(questions, list) or not all(isinstance(q, dict) for q in questions):
             self.find("schema", "questions is no list of questions", "Write [] for none", True)
@@ -728,31 +727,39 @@ class _Linter:
                 remedy = 'Write {"answer": …} for each'
                 self.find("schema", "an answer is no object", remedy, True)
             answers = [a if isinstance(a, dict) else {"answer": a} for a in answers]
-            asked["answers"] = answers
-            for answer in answers:
-                text = self.text_at(answer, "answer")
-                boolean = answer.get("answer_type") == "Boolean"
-                if boolean and not isinstance(answer.get("boolean_explanation"), str):
-                    self.find(
-                        "boolean",
-                        "a Boolean answer without boolean_explanation, at which the script stops",
-                        "Explain it, or leave answer_type out",
-                        True,
-                    )
-                    del answer["answer_type"]
-                    answer.pop("boolean_explanation", None)
-                url = answer.get("source_url")
-                urls = [url] if isinstance(url, str) else []
-                qas.append(_Qa(question, text, urls, explained=boolean))
-        if qas or not raw.get("string_evidence"):
-            self.qas(qas)
-        left = iter(qas)
-        for asked in questions:
-            asked["answers"] = [answer for answer in asked["answers"] if not next(left).drop]
+            said = [(self.answer(question, answer), answer) for answer in answers]
+            # Scorers read a question without answers as one that has this.
+            qas.append((asked, said or [(_Qa(question, NO_ANSWER), None)]))
+        strings = self.strings(raw["string_evidence"]) if "string_evidence" in raw else []
+        self.qas([qa for _, said in qas for qa, _ in said] + [qa for qa, _ in strings])
+        kept = []
+        for asked, said in qas:
+            if not all(qa.drop for qa, _ in said):
+                asked["answers"] = [answer for answer in _left(said) if answer is not None]
+                kept.append(asked)
         if "questions" in raw:
-            raw["questions"] = questions
+            raw["questions"] = kept
         if "string_evidence" in raw:
-            raw["string_evidence"] = self.strings(raw["string_evidence"])
+            raw["string_evidence"] = _left(strings)
+
+    def answer(self, question: str, answer: dict[str, Any]) -> _Qa:
+        """An answer of the first script, mended in its place."""
+        text = self.text_at(answer, "answer")
+        explanation = answer.get("boolean_explanation")
+        if answer.get("answer_type") != "Boolean":
+            explanation = None
+        elif not isinstance(explanation, str):
+            self.find(
+                "boolean",
+                "a Boolean answer without boolean_explanation, at which the script stops",
+                "Explain it, or leave answer_type out",
+                True,
+            )
+            explanation = ""
+            del answer["answer_type"]
+            answer.pop("boolean_explanation", None)
+        url = answer.get("source_url")
+        return _Qa(question, text, [url] if isinstance(url, str) else [], explanation)
 
     def flat(self, raw: dict[str, Any], position: int) -> None:
         if raw.get("id") is None and raw.get("claim_id") is not None:
@@ -769,14 +776,18 @@ class _Linter:
                 )
                 raw.setdefault(key, raw.pop(f"predicted_{key}"))
         raw["label"] = self.label(raw.get("label"))
-        raw["evidence"] = self.strings(raw.get("evidence"))
+        strings = self.strings(raw.get("evidence"))
+        self.qas([qa for qa, _ in strings])
+        raw["evidence"] = _left(strings)
 
     def run(self, raw: dict[str, Any], position: int) -> None:
         raw["id"] = str(self.name(raw["id"], False))
         raw["label"] = self.label(raw["label"])
         raw["claim"] = raw.get("claim") or ""
         self.text_at(raw, "claim")
-        raw["evidence"] = self.evidence(raw.get("evidence"))
+        evidence = self.evidence(raw.get("evidence"))
+        self.qas([qa for qa, _ in evidence])
+        raw["evidence"] = _left(evidence)
 
     def fever(self, raw: dict[str, Any], position: int) -> None:
         self.numbered = False
@@ -1008,6 +1019,11 @@ _MEND: dict[str, Callable[[_Linter, dict[str, Any], int], None]] = {
 
 def _form(raw: dict[str, Any]) -> str:
     return findings.form_of(raw) or form_of(raw)
+
+
+def _left(qas: list[tuple[_Qa, Any]]) -> list[Any]:
+    """What stands in the file for the QAs that are kept."""
+    return [item for qa, item in qas if not qa.drop]
 
 
 def _is_sentence(item: Any) -> bool:

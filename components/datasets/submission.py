@@ -152,8 +152,8 @@ def form_of(raw: dict[str, Any]) -> str:
         )
     if _of(raw.get("evidence"), str) or "predicted_label" in raw:
         return "first EvalAI"
-    if "label" in raw and "id" in raw:
-        return "run"
+    if "label" in raw and "id" in raw:  # a run's record always has its claim
+        return "run" if "claim" in raw or raw.get("evidence") != [] else "first EvalAI"
     if not raw.get("evidence") and ("evidence" in raw or raw.keys() <= {"id", "claim"}) and raw:
         there = "null" if raw.get("evidence", 0) is None else "empty"
         raise ClaimflowError(
