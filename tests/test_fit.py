@@ -9,7 +9,7 @@ from components.records import Answer, Claim, Evidence, Finding, GoldSet, Predic
 from components.score.averitec import Averitec2024, averitec_2024
 from components.score.ev2r import Ev2r
 from components.score.fever import Fever
-from components.score.fit import check_texts
+from components.score.fit import check_texts, is_gold
 from components.score.meteor import source
 from components.score.scifact import SciFact
 
@@ -27,6 +27,25 @@ GOLD = [
 
 def says(id: int, text: str, label: str = "Refuted") -> Prediction:
     return Prediction(id=str(id), claim=text, evidence=[Evidence("Did it?", "Yes.")], label=label)
+
+
+def test_a_mended_gold_file_is_one_still() -> None:
+    """A repair changes white space and takes out what stands there twice, or behind the first."""
+    many = [
+        Question(question=f"Did\t{n}  it?", answers=[Answer(answer="No.\n")]) for n in range(12)
+    ]
+    gold = [Claim(id="0", text="", label="Refuted", questions=[many[0], *many])]
+
+    def copy(numbers: list[int], label: str = "Refuted") -> list[Prediction]:
+        evidence = [Evidence(question=f"Did {n} it?", answer="No.") for n in numbers]
+        return [Prediction(id="0", claim="", evidence=evidence, label=label)]
+
+    assert is_gold(copy([*range(9)]), gold)
+    assert is_gold(copy([*range(12)]), gold)
+    assert not is_gold(copy([*range(8)]), gold)
+    assert not is_gold(copy([*range(9), 99]), gold)
+    assert not is_gold(copy([*range(9)], "Supported"), gold)
+    assert not is_gold([], gold)
 
 
 def test_ids_shifted_by_one_are_refused() -> None:

@@ -1040,7 +1040,10 @@ def test_the_gold_file_is_told(tmp_path: Path) -> None:
     pooled = {"label": "SUPPORT", "sentences": [0], "provenance": "pooling", "model_ranks": {}}
     (found,) = checked(tmp_path, [{"id": 0, "evidence": {"7": pooled}}]).errors
     assert "model_ranks (1 times), provenance (1 times)" in found.message
-    whole, row = checked(tmp_path, cell, "pred.csv").findings
+    report = checked(tmp_path, cell, "pred.csv", repaired=tmp_path / "mended")
+    assert report.unrepaired == "it is the gold file, or made from it"
+    assert not (tmp_path / "mended").exists()
+    whole, row = report.findings
     assert (whole.rule, whole.level, row.rule, row.fixable) == ("gold", "error", "schema", True)
 
 

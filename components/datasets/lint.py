@@ -209,6 +209,7 @@ class _Linter:
         self.old = False  # the form of the first script, which is that of the data set
         self.marked = 0  # rows of a CSV with split "gold"
         self.misplaced = False  # the claims stand under other ids
+        self.of_gold = False  # it is the gold file
         self.illegible = False  # bytes were lost, as the encoding is not known
         self.scraped = 0
         self.lost = 0  # records that can't be read
@@ -275,6 +276,8 @@ class _Linter:
 
     def unrepaired(self, form: str, records: list[Any]) -> str | None:
         """Why no repaired file can be written, if so."""
+        if self.of_gold:
+            return "it is the gold file, or made from it"
         if self.misplaced:
             return "its claims stand under other ids than the gold file's"
         if self.illegible:
@@ -417,6 +420,7 @@ class _Linter:
                 self.find("gold", message, "Give what the system predicts", level="error")
             else:
                 self.find("gold", f"fields of the gold file: {names}", "Leave them out")
+        self.of_gold = any(finding.level == "error" for finding in self.findings[known:])
         self.findings = self.findings[known:] + self.findings[:known]
 
     # Parts of a record
