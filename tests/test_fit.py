@@ -34,6 +34,8 @@ def test_a_mended_gold_file_is_one_still() -> None:
     many = [
         Question(question=f"Did\t{n}  it?", answers=[Answer(answer="No.\n")]) for n in range(12)
     ]
+    yes = Answer(answer="No.", answer_type="Boolean", boolean_explanation="Because.")
+    many[3] = Question(question="Did 3 it?", answers=[yes])
     gold = [Claim(id="0", text="", label="Refuted", questions=[many[0], *many])]
 
     def copy(numbers: list[int], label: str = "Refuted") -> list[Prediction]:

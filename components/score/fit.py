@@ -6,11 +6,13 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from components.datasets import fever
 from components.datasets.base import normalised
 from components.datasets.submission import FIRST
 from components.errors import ClaimflowError, listed
-from components.records import AVERITEC_LABELS, Claim, Prediction
+from components.records import AVERITEC_LABELS, Answer, Claim, Prediction, Question
 
 MOST = 0.8  # share of claims with another text from which on predictions are refused
 FEWEST = 5  # texts that tell; of fewer, another one is only noted
@@ -160,8 +162,8 @@ def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str
 
 def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
     """Whether all predictions (AVeriTeC) have the label and the evidence of the gold claims. White
-    space, case and punctuation don't count, nor repeats and what stands behind the first QAs: a
-    repair or a conversion may have changed these."""
+    space, case and punctuation don't count, nor repeats, what stands behind the first QAs and
+    explanations of a yes or no: a repair or a conversion may have changed these."""
     from components.score.averitec import gold_strings, predicted_strings
 
     claims = {claim.id: claim for claim in gold if claim.label and claim.questions}
@@ -170,9 +172,14 @@ def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
         claim = claims.get(prediction.id)
         if claim is None or prediction.label != claim.label:
             return False
-        known = gold_strings(claim)
-        least, most = set(map(letters, known[:FIRST])), set(map(letters, known))
-        return least - {""} <= set(map(letters, predicted_strings(prediction))) <= most | {""}
+        alone = [
+            Question(question=q.question, answers=[Answer(answer=a.answer) for a in q.answers])
+            for q in claim.questions
+        ]
+        bare = gold_strings(msgspec.structs.replace(claim, questions=alone))
+        known = [{letters(a), letters(b)} for a, b in zip(gold_strings(claim), bare, strict=True)]
+        said = set(map(letters, predicted_strings(prediction))) - {""}
+        return said <= set().union(*known) and all(said & names for names in known[:FIRST])
 
     return bool(predictions) and all(map(copied, predictions))
 
