@@ -370,3 +370,27 @@ def test_ranks_and_confidences_may_be_missing(tmp_path: Path) -> None:
     assert by_doc["12"].rank is None
     scores = scifact_open(read_submission(tmp_path / "said"), GOLD)
     assert "1 of 6 retrieved documents have no confidence" in scores.notes[0]
+    assert "1 of 6 retrieved documents have no rank" in scores.notes[1]
+
+
+def test_ranks_from_0_and_a_missing_one_leave_the_ranking_as_it_is(tmp_path: Path) -> None:
+    order = [4, 2, 5, 0, 3, 1]  # another one than by confidence
+
+    def said(first: int, gap: int | None = None) -> list[Prediction]:
+        rows = official("one", ROWS)
+        for place, n in enumerate(order):
+            rows[n] |= {"rank": None if n == gap else place + first}
+        return read_submission(table(tmp_path / "said", rows))
+
+    right, other = scifact_open(said(1), GOLD), scifact_open(says(*ROWS), GOLD)
+    assert values(right)[3] != values(other)[3]
+    for first in (0, -3):
+        found = said(first)
+        assert values(scifact_open(found, GOLD)) == values(right)
+        assert sorted(f.rank or 0 for p in found for f in p.findings) == [1, 2, 3, 4, 5, 6]
+    gap = Retrieved(GOLD, said(1, gap=5))
+    assert [doc for _, doc in sorted(gap.place, key=gap.place.__getitem__)] == [
+        *("22", "20", "10", "11", "12")
+    ]
+    assert gap.rank[0, "12"] == 6
+    assert Retrieved(GOLD, said(1)).rank == {**gap.rank, (1, "21"): 3}

@@ -85,7 +85,7 @@ RULES = {
     "boolean": "A yes or no comes with its explanation, as in gold answers.",
     "late-evidence": "No page dated after the claim.",
     "fact-check": "No fact-checking site, and not the claim's own fact-check.",
-    "rank": "Ranks run over all claims of a system; average precision goes down them.",
+    "rank": "Ranks run from 1 over all claims of a system; average precision goes down them.",
 }
 FORM_RULES = {  # where a rule means something else in a form
     "FEVER": {
@@ -106,6 +106,7 @@ _GOLD_2024 = _GOLD | {"label", "questions"}
 
 _MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 _MISSING |= {"1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+_UNRANKED = "Without it the document stands in no ranking"
 _BOOLEAN = re.compile(r"(?i)\W*(yes|no|true|false)\W*")
 
 
@@ -888,6 +889,7 @@ class _Linter:
         seen: dict[tuple[str, ...], dict[str, Any]] = {}
         texts: set[str] = set()  # columns of ids that are texts
         ranks: dict[str, list[float]] = {}
+        unranked: dict[str, list[tuple[int, str, str]]] = {}  # (line, claim, message)
         for self.line, row in enumerate(rows, 1):
             for name in ("claim_id", "doc_id"):
                 if (meant := whole_number(row[name])) is not None:
@@ -912,9 +914,13 @@ class _Linter:
                 row["predicted_label"] = self.label(row["predicted_label"], (*LABELS, "NEI"))
             for name in ("rank", "p_support", "p_contradict"):
                 value = row.get(name)
-                if name in row and not (isinstance(value, (int, float)) and math.isfinite(value)):
-                    remedy = "Without it the document stands in no ranking"
-                    self.find("nan", f"{name} of {pair[2]} is {value}", remedy, level="warning")
+                if name not in row or (isinstance(value, (int, float)) and math.isfinite(value)):
+                    continue
+                message = f"{name} of {pair[2]} is {value}"
+                if name == "rank":
+                    unranked.setdefault(pair[0], []).append((self.line, self.record, message))
+                else:
+                    self.find("nan", message, _UNRANKED, level="warning")
             if absent or not known:
                 continue
             if pair in seen:
@@ -928,6 +934,9 @@ class _Linter:
             self.kept.append((self.record, row))
             if type(row.get("rank")) in (int, float) and math.isfinite(row["rank"]):
                 ranks.setdefault(pair[0], []).append(row["rank"])
+        for model, gaps in unranked.items():
+            for self.line, self.record, message in gaps if model in ranks else ():
+                self.find("nan", message, _UNRANKED, level="warning")
         self.line = self.record = None
         for name in sorted(texts):
             message = f"{name} is a column of texts, and the official script joins it with numbers"
@@ -936,6 +945,9 @@ class _Linter:
             if again := len(given) - len(set(given)):
                 message = f"{again} of {len(given)} ranks of {model} stand there again"
                 self.find("rank", message, "Count on over all claims, the surest document first")
+            if min(given) < 1:
+                message = f"the ranks of {model} begin with {min(given):g}, which is read as 1"
+                self.find("rank", message, "Count from 1")
         self.settle_strangers(bool(set(self.claims or ()) - set(self.order)))
         return "SciFact-Open"
 
