@@ -143,7 +143,8 @@ def within(pooled: Any, depth: int) -> int:
 def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     """Count agreement, and write the claims with the evidence that was found."""
     from components.datasets.gold import read_gold
-    from components.datasets.scifact import write_open_claims
+    from components.datasets.scifact import LABELS, write_open_claims
+    from components.errors import listed
     from components.pooling.annotate import (
         DISCUSS,
         agreement,
@@ -152,6 +153,7 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
         read_sheet,
         read_sheets,
         settle,
+        strangers,
         write_outcomes,
     )
 
@@ -159,11 +161,35 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     claims, pooled = read_gold(Path(config.claims)), read_pool(to)
     judgements, missing = read_sheets(to, pooled, config.on_error, bad)
     discuss = to / DISCUSS
-    discussed = read_sheet(discuss, pooled, config.on_error, bad) if discuss.is_file() else []
+    unread: list[Any] = []
+    discussed = read_sheet(discuss, pooled, config.on_error, unread) if discuss.is_file() else []
+    bad += unread
     outcomes = settle(pooled, judgements, discussed)
-    write_outcomes(to, outcomes)
+    write_outcomes(to, outcomes, discuss=not unread)
     write_open_claims(Path(config.gold), merged(claims, outcomes))
-    notes = [f"{config.gold}: {len(claims)} claims with the evidence that was found.", *missing]
+    lacking = strangers(claims, outcomes)
+    found = sum(o.label in LABELS and o.pooled.claim not in lacking for o in outcomes)
+    still = sum(o.label is None for o in outcomes)
+    notes = [
+        f"{config.gold}: {len(claims)} claims, to which {found} of {len(outcomes)} pooled "
+        f"documents are added as evidence; {still} stay open.",
+        *missing,
+    ]
+    if any(len({doc for g in c.gold for doc, _ in g.items}) < len(c.gold) for c in claims):
+        notes.append(
+            f"{config.gold} has the form of SciFact-Open, in which the rationales of a document "
+            "are one."
+        )
+    if lacking:
+        notes.append(
+            f"Claims of the pool that {config.claims} lacks, so that what was judged for them is "
+            f"left out ({len(lacking)}): {listed(lacking)}. Give the claims that the pool is of."
+        )
+    if unread:
+        notes.append(
+            f"{discuss} is left as it is, as {len(unread)} of its rows can't be read: mend them, "
+            "and merge again."
+        )
     differ = any(
         o.label is None and len({j.label for j in o.judgements if j.label}) > 1 for o in outcomes
     )
