@@ -367,10 +367,16 @@ def test_a_key_that_stands_twice_is_an_error(tmp_path: Path, as_list: bool) -> N
     text = "[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines)
     (finding,) = checked(tmp_path, text).errors
     assert (finding.rule, finding.line, finding.record) == ("json", 2, "1")
-    assert finding.message.startswith("'pred_label' stands twice in one object")
+    assert finding.message == (
+        '\'pred_label\' stands twice in one object, with other values, "Supported" and "Refuted"; '
+        "evaluators read the last"
+    )
     mended = tmp_path / "mended.json"
     report = checked(tmp_path, text, repaired=mended)
-    assert "Deleted, but for the last." in str(report.findings[0])
+    assert (report.errors, mended.exists()) == ([report.findings[0]], False)
+    assert "differ, and which is meant? (line 2, 'pred_label')" in str(report.unrepaired)
+    report = checked(tmp_path, text.replace("Supported", "Refuted"), repaired=mended)
+    assert "Deleted, but for one." in str(report.findings[0])
     assert not report.errors
     assert [p.label for p in read_submission(mended)] == ["Refuted", "Refuted"]
     said = '{"label": "SUPPORT", "sentences": [0]}'

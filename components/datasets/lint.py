@@ -39,7 +39,7 @@ from components.datasets.submission import (
     read_submission,
     whole_number,
 )
-from components.errors import ClaimflowError, plain
+from components.errors import ClaimflowError, listed, plain
 from components.files import (
     beginning,
     check_file,
@@ -52,7 +52,14 @@ from components.files import (
     write_whole,
 )
 from components.labels import exact_label, nearest_label
-from components.records import AVERITEC_LABELS, BadLine, Claim, Record, read_lines
+from components.records import (
+    AVERITEC_LABELS,
+    BadLine,
+    Claim,
+    Record,
+    all_alike,
+    read_lines,
+)
 from components.score import fit
 from components.urls import same_url
 
@@ -210,6 +217,7 @@ class _Linter:
         self.old = False  # the form of the first script, which is that of the data set
         self.marked = 0  # rows of a CSV with split "gold"
         self.misplaced = False  # the claims stand under other ids
+        self.differing: list[str] = []  # where a key has several values
         self.of_gold = False  # it is the gold file
         self.illegible = False  # bytes were lost, as the encoding is not known
         self.scraped = 0
@@ -281,6 +289,9 @@ class _Linter:
             return "it is the gold file, or made from it"
         if self.misplaced:
             return "its claims stand under other ids than the gold file's"
+        if self.differing:
+            where = listed(self.differing, 3)
+            return f"a key stands twice with values that differ, and which is meant? ({where})"
         if self.illegible:
             return "which encoding it is in is not known"
         if form == UNKNOWN:
@@ -601,7 +612,7 @@ class _Linter:
         forms: dict[str, int] = {}
         position = 0
         unread = 0
-        twice: list[str] = []
+        twice: dict[str, list[Any]] = {}
         for line, raw in read_lines(self.source, Any, "skip", bad, twice):
             self.line, self.record = line, None
             position += 1 + len(bad) - unread
@@ -622,12 +633,15 @@ class _Linter:
             except msgspec.ValidationError as error:
                 if all(f.fixable or f.level == "warning" for f in self.findings[known:]):
                     self.find("schema", plain(error), "Write what the form has there")
-            for key in twice:
+            for key, values in twice.items():
+                same = all_alike(values)
+                self.differing += [] if same else [f"line {line}, '{_cut(key)}'"]
+                shown = " and ".join(_cut(json.dumps(v, ensure_ascii=False)) for v in values)
+                what = "" if same else f", with other values, {shown}"
                 message = (
-                    f"'{_cut(key)}' stands twice in one object, of which evaluators read the last"
+                    f"'{_cut(key)}' stands twice in one object{what}; evaluators read the last"
                 )
-                done = "Deleted, but for the last"
-                self.find("json", message, "Keep one", True, done=done)
+                self.find("json", message, "Keep one", same, done="Deleted, but for one")
             self.keep(raw, raw.get("claim"))
         for problem in bad:
             self.line, self.record = problem.line, None
