@@ -201,14 +201,13 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
 def systems_of(config: Any, bad: list[Any]) -> dict[str, Any]:
     """Predictions by system: all of a table; those of a submission under its file's name."""
     from components.datasets.scifact import read_systems
-    from components.datasets.submission import read_submission
+    from components.datasets.submission import read_submission, whole_file
     from components.errors import ClaimflowError
 
     paths = [config.predictions] if isinstance(config.predictions, str) else config.predictions
     found: dict[str, Any] = {}
-    for path in map(Path, paths):
-        if not path.is_file():
-            raise ClaimflowError(f"No predictions {path.absolute()}.")
+    for given in paths:
+        path = whole_file(given, "predictions")
         with open(path, "rb") as file:
             is_table = file.read(4) == b"PAR1"
         new = (

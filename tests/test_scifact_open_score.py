@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from components.datasets import scifact as files
 from components.datasets.gold import read_gold
+from components.datasets.lint import lint
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.records import BadLine, Claim, Finding, GoldSet, Prediction
@@ -371,6 +372,20 @@ def test_ranks_and_confidences_may_be_missing(tmp_path: Path) -> None:
     scores = scifact_open(read_submission(tmp_path / "said"), GOLD)
     assert "1 of 6 retrieved documents have no confidence" in scores.notes[0]
     assert "1 of 6 retrieved documents have no rank" in scores.notes[1]
+
+
+def test_what_is_no_probability_is_told(tmp_path: Path) -> None:
+    rows = official("one", ROWS)
+    rows[0] |= {"p_support": 1.7}
+    rows[1] |= {"p_support": math.inf}
+    path = table(tmp_path / "said", rows)
+    scores = scifact_open(read_submission(path), GOLD)
+    assert "1 of 6 retrieved documents have no confidence" in scores.notes[0]
+    assert "1 of 6 retrieved documents have p_support or p_contradict outside" in scores.notes[1]
+    assert [(f.rule, f.line, f.level) for f in lint(path).findings] == [
+        ("schema", 1, "warning"),
+        ("nan", 2, "warning"),
+    ]
 
 
 def test_ranks_from_0_and_a_missing_one_leave_the_ranking_as_it_is(tmp_path: Path) -> None:

@@ -928,9 +928,14 @@ class _Linter:
                 row["predicted_label"] = self.label(row["predicted_label"], (*LABELS, "NEI"))
             for name in ("rank", "p_support", "p_contradict"):
                 value = row.get(name)
-                if name not in row or (isinstance(value, (int, float)) and math.isfinite(value)):
+                if name not in row:
                     continue
                 message = f"{name} of {pair[2]} is {value}"
+                if isinstance(value, (int, float)) and math.isfinite(value):
+                    if name != "rank" and not 0 <= value <= 1:
+                        remedy = "Give a probability, 0 to 1"
+                        self.find("schema", message, remedy, level="warning")
+                    continue
                 if name == "rank":
                     unranked.setdefault(pair[0], []).append((self.line, self.record, message))
                 else:
@@ -1076,8 +1081,8 @@ def lint(
 
     claims: gold claims, or the claims as published: which ids are due, their dates and
     fact-checks. sites: fact-checking sites, as `Guard` takes them. longest: characters of an
-    answer. repaired: where to write the file with all that can be mended mended; that is linted
-    again.
+    answer. repaired: where to write the file with all that can be mended mended, if anything is;
+    that is linted again.
 
     A file of no form that is known has that as its finding. Raises ClaimflowError when there is
     no file.
@@ -1089,9 +1094,12 @@ def lint(
         linter.sizes()
         records = [record for _, record in linter.kept]
         reason = linter.unrepaired(form, records) if repaired is not None else None
+        if not any(finding.fixed for finding in linter.findings):
+            reason = reason or "there is nothing to mend"
         if repaired is not None and reason is None:
             write_whole(repaired, as_file(linter.source, records))
     if repaired is None or reason:
+        reason = reason if repaired is not None else None
         repaired = None
         for finding in linter.findings:
             finding.fixed = False

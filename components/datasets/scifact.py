@@ -274,9 +274,9 @@ def read_systems(
 
 
 def _probabilities(row: _Row) -> dict[str, float]:
-    """Probabilities of the labels; none where one of the two is missing or no number."""
+    """Probabilities of the labels; none where one of the two is missing or not finite."""
     scores = (row.p_support, row.p_contradict)
-    if any(score is None or math.isnan(score) for score in scores):
+    if any(score is None or not math.isfinite(score) for score in scores):
         return {}
     return dict(zip(LABELS, scores, strict=True))  # type: ignore[arg-type]
 

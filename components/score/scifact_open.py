@@ -205,6 +205,12 @@ class Retrieved:
                 else f"{len(found) - len(scored)} of {len(found)} retrieved documents have no "
                 "confidence and stand in no ranking; average precision counts them as not found."
             )
+        odd = sum(any(not 0 <= p <= 1 for p in f.probabilities.values()) for f in scored.values())
+        if odd:
+            self.notes.append(
+                f"{odd} of {len(found)} retrieved documents have p_support or p_contradict outside "
+                "0 to 1, which is no probability; they are ranked by it all the same."
+            )
         scores = {pair: max(f.probabilities.values()) for pair, f in scored.items()}
         given = {pair: f.rank for pair, f in scored.items() if f.rank is not None}
         if given and len(given) < len(scored):
