@@ -85,6 +85,12 @@ def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     if config.corpus:
         corpus = read_corpus(Path(config.corpus), config.on_error, bad)
         original = {document.id: orig for document, orig in corpus if orig is not None}
+    notes = []
+    if config.corpus and not original:
+        notes.append(
+            f"{config.corpus} does not say which documents are of SciFact (scifact_orig), so the "
+            "overlap of predicted evidence is not parted into original and added."
+        )
     study = Study(
         claims=claims,
         systems=systems_of(config, bad),
@@ -98,7 +104,8 @@ def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
         draws=config.draws,
         seed=config.seed,
     )
-    return {name: getattr(study, name)() for name in TABLES}, study.notes
+    found = {name: getattr(study, name)() for name in TABLES}
+    return found, notes + study.notes
 
 
 def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:

@@ -9,7 +9,7 @@ from components.records import Answer, Claim, Evidence, Finding, GoldSet, Predic
 from components.score.averitec import Averitec2024, averitec_2024
 from components.score.ev2r import Ev2r
 from components.score.fever import Fever
-from components.score.fit import check_texts, is_gold
+from components.score.fit import check_texts, differing, is_gold
 from components.score.meteor import source
 from components.score.scifact import SciFact
 
@@ -66,6 +66,17 @@ def test_ids_shifted_by_one_are_refused() -> None:
     others = [says(i, f"Bridge {i}.") for i in range(10)]
     with pytest.raises(ClaimflowError, match="Give the gold file that these predictions were made"):
         check_texts(others, GOLD)
+
+
+def test_texts_are_shown_where_they_differ() -> None:
+    long = "The dam that was built above the valley in the year 1920 broke in the flood of "
+    assert differing(f"{long}May.", f"{long}June, they say.") == (
+        "… the flood of May.",
+        "… the flood of June, they say.",
+    )
+    assert differing("A dam broke.", "A dam held.") == ("A dam broke.", "A dam held.")
+    assert differing(long, long + "May.")[1] == "… the flood of May."
+    assert differing("x" * 99, "y")[0] == "x" * 60 + "…"
 
 
 def test_ids_shifted_without_texts_are_refused() -> None:

@@ -583,6 +583,25 @@ def merge(folder: Path, **more: str) -> tuple[list[str], list[Claim]]:
     return pool_flow.merge(config, [])[1], read_gold(folder / "gold")
 
 
+def test_a_corpus_that_says_nothing_of_its_documents_is_told(files: Path) -> None:
+    texts = [json.loads(line) for line in (files / "corpus.jsonl").read_text().splitlines()]
+    plain = "".join(
+        json.dumps({k: t[k] for k in ("doc_id", "title", "abstract")}) + "\n" for t in texts
+    )
+    (files / "plain.jsonl").write_text(plain)
+    done = flow(
+        files,
+        f"claims={files}/claims.jsonl",
+        f"predictions={files}/predictions.parquet",
+        f"corpus={files}/plain.jsonl",
+        "depth=4",
+        "step=2",
+        "draws=2",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "plain.jsonl does not say which documents are of SciFact (scifact_orig)" in done.stdout
+
+
 def test_what_was_written_for_a_discussion_is_not_erased(sent: Path) -> None:
     begun = sent.parent
     path = sorted((sent / "sheets").glob("*.csv"))[0]

@@ -396,7 +396,8 @@ class _Linter:
                 remedy = f"Call it {own}"
                 self.find("claim", f"this is claim {own}: '{_cut(text)}'", remedy)
             else:
-                message = f"the claim is '{_cut(text)}', in the gold file '{_cut(texts[id])}'"
+                mine, theirs = fit.differing(text, texts[id])
+                message = f"the claim is '{mine}', in the gold file '{theirs}'"
                 self.find("claim", message, "See whether the id is right", level="warning")
         self.line = self.record = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -100,10 +101,11 @@ def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
     found = Apart(len(known), other)
     if len(known) >= FEWEST and len(other) > MOST * len(known):
         id, text = other[0]
+        mine, theirs = differing(text, claims[id])
         found.message = (
             f"{len(other)} of {len(known)} predictions have another claim than the gold file has "
-            f"under the same id, first id {id}: '{_short(text)}' in the predictions, "
-            f"'{_short(claims[id])}' in the gold file"
+            f"under the same id, first id {id}: '{mine}' in the predictions, '{theirs}' in the "
+            "gold file"
         )
         found.remedy = _remedy(other, claims)
     return found
@@ -222,6 +224,16 @@ def letters(text: str) -> str:
     return "".join(c for c in normalised(text) if c.isalnum())
 
 
-def _short(text: str) -> str:
-    text = " ".join(text.split())
+def differing(one: str, other: str) -> tuple[str, str]:
+    """Two texts for a message, cut so that the first word in which they differ is seen."""
+    words = one.split(), other.split()
+    pairs = zip(*words, strict=False)
+    alike = list(itertools.takewhile(lambda pair: letters(pair[0]) == letters(pair[1]), pairs))
+    far = len(" ".join(word for word, _ in alike)) > SHOWN // 2
+    start = max(0, len(alike) - 3) if far else 0
+    return _short(words[0], start), _short(words[1], start)
+
+
+def _short(words: list[str], start: int) -> str:
+    text = "… " * bool(start) + " ".join(words[start:])
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
