@@ -114,6 +114,7 @@ def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     from components.datasets.scifact import read_corpus
     from components.errors import ClaimflowError
     from components.pooling.annotate import pool, write_sheets
+    from components.score.scifact_open import Retrieved
 
     claims, systems = read_gold(Path(config.claims)), systems_of(config, bad)
     if config.pooled:
@@ -138,6 +139,10 @@ def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
         for n in range(1, len(systems) + 1)
     ]
     notes = [f"{len(pooled)} documents of {len(systems)} systems are to be judged."]
+    known = {claim.id for claim in claims}
+    for name, predictions in systems.items():  # what of it is in no ranking, so not in the pool
+        said = Retrieved(claims, [p for p in predictions if p.id in known]).notes
+        notes += [f"{name}: {note}" for note in said]
     notes += [f"{path}" for path in paths]
     return {"Pooled documents by number of systems": counts}, notes
 

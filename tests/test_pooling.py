@@ -602,6 +602,27 @@ def test_a_corpus_that_says_nothing_of_its_documents_is_told(files: Path) -> Non
     assert "plain.jsonl does not say which documents are of SciFact (scifact_orig)" in done.stdout
 
 
+def test_sheets_say_what_is_in_no_ranking(begun: Path) -> None:
+    rows = parquet.read_table(begun / "predictions.parquet").to_pylist()
+    rows[0]["rank"] = None
+    parquet.write_table(pa.Table.from_pylist(rows), begun / "predictions.parquet")
+    words = {name: str(begun / name) for name in ("claims.jsonl", "corpus.jsonl")}
+    config = SimpleNamespace(
+        claims=words["claims.jsonl"],
+        corpus=words["corpus.jsonl"],
+        predictions=str(begun / "predictions.parquet"),
+        pooled=None,
+        on_error="stop",
+        to=str(begun / "p"),
+        depth=4,
+        annotators=2,
+        judgements=1,
+        seed=1,
+    )
+    _, notes = pool_flow.sheets(config, [])
+    assert notes[1].startswith("alpha: 1 of 6 retrieved documents have no rank, and stand in no")
+
+
 def test_what_was_written_for_a_discussion_is_not_erased(sent: Path) -> None:
     begun = sent.parent
     path = sorted((sent / "sheets").glob("*.csv"))[0]
