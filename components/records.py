@@ -273,7 +273,7 @@ def read_lines(
     type: Any,
     on_error: str | None = None,
     bad: list[BadLine] | None = None,
-    twice: list[str] | None = None,
+    twice: dict[str, list[Any]] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yield (line number from 1, record) of a file of JSON lines, or of one JSON list.
 
@@ -284,7 +284,8 @@ def read_lines(
     A list that breaks off, or is no JSON from some point on, gives the records before it. One
     object over several lines is one bad line.
 
-    twice: holds the keys that stand twice in one object of the record that was given last. Of
+    twice: holds the keys that stand twice in one object of the record that was given last, with
+    their values; where it happens in several objects, of one in which the values differ. Of
     these the last counts, as other readers have it.
     """
     check_kind(path)
@@ -421,7 +422,7 @@ def outline(value: dict[str, Any]) -> str:
 class _Text:
     """The text of a file, in a window that moves on."""
 
-    def __init__(self, file: BinaryIO, twice: list[str] | None) -> None:
+    def __init__(self, file: BinaryIO, twice: dict[str, list[Any]] | None) -> None:
         self.file = file
         self.twice = twice  # see `read_lines`
         hook = None if twice is None else _noting(twice)
@@ -483,20 +484,29 @@ class _Text:
                     return _whole(value) if lone else value
 
 
-def _noting(twice: list[str]) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+def all_alike(values: list[Any]) -> bool:
+    """Whether JSON values say the same."""
+    return len({json.dumps(value, sort_keys=True) for value in values}) == 1
+
+
+def _noting(twice: dict[str, list[Any]]) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
     """Makes objects for a JSON parser, and adds to `twice` the keys that stand twice in one."""
 
     def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) < len(pairs):
             counts = collections.Counter(key for key, _ in pairs)
-            twice.extend(key for key, n in counts.items() if n > 1 and key not in twice)
+            for key in (key for key, n in counts.items() if n > 1):
+                if key not in twice or all_alike(twice[key]):
+                    twice[key] = [given for name, given in pairs if name == key]
         return value
 
     return note
 
 
-def _list_items(file: BinaryIO, twice: list[str] | None = None) -> Iterator[tuple[int, Any]]:
+def _list_items(
+    file: BinaryIO, twice: dict[str, list[Any]] | None = None
+) -> Iterator[tuple[int, Any]]:
     """(line number, item) of a JSON list, read piece by piece; a ClaimflowError as item where it
     can't be read on."""
     text = _Text(file, twice)

@@ -23,13 +23,14 @@ def main(config: Any) -> None:
     """Lint, print and write."""
     from components.datasets.gold import read_gold
     from components.datasets.lint import lint, sarif
+    from components.datasets.submission import whole_file
     from components.errors import ClaimflowError
     from components.files import write_whole
     from components.records import encode
 
     if not config.predictions:
         raise ClaimflowError("Which submission? Say predictions=FILE.")
-    path = Path(config.predictions)
+    path = whole_file(config.predictions, "submission")
     repaired = path.with_name(f"{path.stem}.fixed{path.suffix}") if config.fix else None
     claims = read_gold(Path(config.gold)) if config.gold else None
     report = lint(path, claims, config.guard.get("sites", []), config.longest, repaired)

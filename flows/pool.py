@@ -85,6 +85,12 @@ def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     if config.corpus:
         corpus = read_corpus(Path(config.corpus), config.on_error, bad)
         original = {document.id: orig for document, orig in corpus if orig is not None}
+    notes = []
+    if config.corpus and not original:
+        notes.append(
+            f"{config.corpus} does not say which documents are of SciFact (scifact_orig), so the "
+            "overlap of predicted evidence is not parted into original and added."
+        )
     study = Study(
         claims=claims,
         systems=systems_of(config, bad),
@@ -98,7 +104,8 @@ def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
         draws=config.draws,
         seed=config.seed,
     )
-    return {name: getattr(study, name)() for name in TABLES}, study.notes
+    found = {name: getattr(study, name)() for name in TABLES}
+    return found, notes + study.notes
 
 
 def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
@@ -107,6 +114,7 @@ def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     from components.datasets.scifact import read_corpus
     from components.errors import ClaimflowError
     from components.pooling.annotate import pool, write_sheets
+    from components.score.scifact_open import Retrieved
 
     claims, systems = read_gold(Path(config.claims)), systems_of(config, bad)
     if config.pooled:
@@ -131,6 +139,10 @@ def sheets(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
         for n in range(1, len(systems) + 1)
     ]
     notes = [f"{len(pooled)} documents of {len(systems)} systems are to be judged."]
+    known = {claim.id for claim in claims}
+    for name, predictions in systems.items():  # what of it is in no ranking, so not in the pool
+        said = Retrieved(claims, [p for p in predictions if p.id in known]).notes
+        notes += [f"{name}: {note}" for note in said]
     notes += [f"{path}" for path in paths]
     return {"Pooled documents by number of systems": counts}, notes
 
@@ -143,7 +155,8 @@ def within(pooled: Any, depth: int) -> int:
 def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     """Count agreement, and write the claims with the evidence that was found."""
     from components.datasets.gold import read_gold
-    from components.datasets.scifact import write_open_claims
+    from components.datasets.scifact import LABELS, write_open_claims
+    from components.errors import listed
     from components.pooling.annotate import (
         DISCUSS,
         agreement,
@@ -152,6 +165,7 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
         read_sheet,
         read_sheets,
         settle,
+        strangers,
         write_outcomes,
     )
 
@@ -159,11 +173,35 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
     claims, pooled = read_gold(Path(config.claims)), read_pool(to)
     judgements, missing = read_sheets(to, pooled, config.on_error, bad)
     discuss = to / DISCUSS
-    discussed = read_sheet(discuss, pooled, config.on_error, bad) if discuss.is_file() else []
+    unread: list[Any] = []
+    discussed = read_sheet(discuss, pooled, config.on_error, unread) if discuss.is_file() else []
+    bad += unread
     outcomes = settle(pooled, judgements, discussed)
-    write_outcomes(to, outcomes)
+    write_outcomes(to, outcomes, discuss=not unread)
     write_open_claims(Path(config.gold), merged(claims, outcomes))
-    notes = [f"{config.gold}: {len(claims)} claims with the evidence that was found.", *missing]
+    lacking = strangers(claims, outcomes)
+    found = sum(o.label in LABELS and o.pooled.claim not in lacking for o in outcomes)
+    still = sum(o.label is None for o in outcomes)
+    notes = [
+        f"{config.gold}: {len(claims)} claims, to which {found} of {len(outcomes)} pooled "
+        f"documents are added as evidence; {still} stay open.",
+        *missing,
+    ]
+    if any(len({doc for g in c.gold for doc, _ in g.items}) < len(c.gold) for c in claims):
+        notes.append(
+            f"{config.gold} has the form of SciFact-Open, in which the rationales of a document "
+            "are one."
+        )
+    if lacking:
+        notes.append(
+            f"Claims of the pool that {config.claims} lacks, so that what was judged for them is "
+            f"left out ({len(lacking)}): {listed(lacking)}. Give the claims that the pool is of."
+        )
+    if unread:
+        notes.append(
+            f"{discuss} is left as it is, as {len(unread)} of its rows can't be read: mend them, "
+            "and merge again."
+        )
     differ = any(
         o.label is None and len({j.label for j in o.judgements if j.label}) > 1 for o in outcomes
     )
@@ -175,14 +213,13 @@ def merge(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:
 def systems_of(config: Any, bad: list[Any]) -> dict[str, Any]:
     """Predictions by system: all of a table; those of a submission under its file's name."""
     from components.datasets.scifact import read_systems
-    from components.datasets.submission import read_submission
+    from components.datasets.submission import read_submission, whole_file
     from components.errors import ClaimflowError
 
     paths = [config.predictions] if isinstance(config.predictions, str) else config.predictions
     found: dict[str, Any] = {}
-    for path in map(Path, paths):
-        if not path.is_file():
-            raise ClaimflowError(f"No predictions {path.absolute()}.")
+    for given in paths:
+        path = whole_file(given, "predictions")
         with open(path, "rb") as file:
             is_table = file.read(4) == b"PAR1"
         new = (

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -291,6 +292,38 @@ def test_what_has_no_value_is_a_dash_with_a_reason(tmp_path: Path) -> None:
     assert "nan" not in done.stdout
     assert "- x: no Cohen's kappa, quadratic, as all ratings are the same." in done.stdout
     assert "- x: claims with one rating, left out of agreement (1): 2." in done.stdout
+
+
+def test_rows_without_a_claim_or_a_rater_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("id,rater,clear\n1,a,3\n,a,4\n1, ,5\n1,b,3\n")
+    notes: list[str] = []
+    assert read_ratings(path, notes) == {"clear": {"1": {"a": 3.0, "b": 3.0}}}
+    assert notes == ["ratings.csv: rows without id or rater, left out (2): line 3, line 4."]
+    path.write_text("id,q\n1,.5\n,.2\n")
+    assert read_scores(path, notes) == {"q": {"1": 0.5}}
+    assert notes[1:] == ["ratings.csv: rows without id, left out (1): line 3."]
+    path.write_text("id,rater,clear\n,a,4\n")
+    with pytest.raises(ClaimflowError, match="has no rows with id and rater"):
+        read_ratings(path)
+    path.write_text("id;rater;clear\n1;a;4\n")
+    with pytest.raises(ClaimflowError, match="Its cells are parted by ';': save it with commas"):
+        read_ratings(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"runs": [{"name": "a"}]}, r"it holds an object \(its keys are runs: the list of 1 under"),
+        ([3], "it holds something else"),
+        ([{"name": "a"}], "'per_claim' is missing in it"),
+        ([{"name": "a", "per_claim": [3]}], "a list of runs with name and per_claim: "),
+    ],
+)
+def test_scores_of_another_json(tmp_path: Path, content: Any, message: str) -> None:
+    (tmp_path / "scores.json").write_text(json.dumps(content))
+    with pytest.raises(ClaimflowError, match=message):
+        read_scores(tmp_path / "scores.json")
 
 
 def test_ratings_in_other_encodings_and_with_huge_cells(tmp_path: Path) -> None:

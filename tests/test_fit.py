@@ -9,7 +9,7 @@ from components.records import Answer, Claim, Evidence, Finding, GoldSet, Predic
 from components.score.averitec import Averitec2024, averitec_2024
 from components.score.ev2r import Ev2r
 from components.score.fever import Fever
-from components.score.fit import check_texts
+from components.score.fit import check_texts, differing, is_gold
 from components.score.meteor import source
 from components.score.scifact import SciFact
 
@@ -29,6 +29,27 @@ def says(id: int, text: str, label: str = "Refuted") -> Prediction:
     return Prediction(id=str(id), claim=text, evidence=[Evidence("Did it?", "Yes.")], label=label)
 
 
+def test_a_mended_gold_file_is_one_still() -> None:
+    """A repair changes white space and takes out what stands there twice, or behind the first."""
+    many = [
+        Question(question=f"Did\t{n}  it?", answers=[Answer(answer="No.\n")]) for n in range(12)
+    ]
+    yes = Answer(answer="No.", answer_type="Boolean", boolean_explanation="Because.")
+    many[3] = Question(question="Did 3 it?", answers=[yes])
+    gold = [Claim(id="0", text="", label="Refuted", questions=[many[0], *many])]
+
+    def copy(numbers: list[int], label: str = "Refuted") -> list[Prediction]:
+        evidence = [Evidence(question=f"Did {n} it?", answer="No.") for n in numbers]
+        return [Prediction(id="0", claim="", evidence=evidence, label=label)]
+
+    assert is_gold(copy([*range(9)]), gold)
+    assert is_gold(copy([*range(12)]), gold)
+    assert not is_gold(copy([*range(8)]), gold)
+    assert not is_gold(copy([*range(9), 99]), gold)
+    assert not is_gold(copy([*range(9)], "Supported"), gold)
+    assert not is_gold([], gold)
+
+
 def test_ids_shifted_by_one_are_refused() -> None:
     shifted = [says(i + 1, text) for i, text in enumerate(DAMS)]
     with pytest.raises(ClaimflowError) as error:
@@ -45,6 +66,17 @@ def test_ids_shifted_by_one_are_refused() -> None:
     others = [says(i, f"Bridge {i}.") for i in range(10)]
     with pytest.raises(ClaimflowError, match="Give the gold file that these predictions were made"):
         check_texts(others, GOLD)
+
+
+def test_texts_are_shown_where_they_differ() -> None:
+    long = "The dam that was built above the valley in the year 1920 broke in the flood of "
+    assert differing(f"{long}May.", f"{long}June, they say.") == (
+        "… the flood of May.",
+        "… the flood of June, they say.",
+    )
+    assert differing("A dam broke.", "A dam held.") == ("A dam broke.", "A dam held.")
+    assert differing(long, long + "May.")[1] == "… the flood of May."
+    assert differing("x" * 99, "y")[0] == "x" * 60 + "…"
 
 
 def test_ids_shifted_without_texts_are_refused() -> None:

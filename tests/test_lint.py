@@ -1,5 +1,6 @@
 """The linter: every rule, every form, and that the official evaluators take what passes."""
 
+import collections
 import datetime
 import json
 from pathlib import Path
@@ -366,10 +367,16 @@ def test_a_key_that_stands_twice_is_an_error(tmp_path: Path, as_list: bool) -> N
     text = "[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines)
     (finding,) = checked(tmp_path, text).errors
     assert (finding.rule, finding.line, finding.record) == ("json", 2, "1")
-    assert finding.message.startswith("'pred_label' stands twice in one object")
+    assert finding.message == (
+        '\'pred_label\' stands twice in one object, with other values, "Supported" and "Refuted"; '
+        "evaluators read the last"
+    )
     mended = tmp_path / "mended.json"
     report = checked(tmp_path, text, repaired=mended)
-    assert "Deleted, but for the last." in str(report.findings[0])
+    assert (report.errors, mended.exists()) == ([report.findings[0]], False)
+    assert "differ, and which is meant? (line 2, 'pred_label')" in str(report.unrepaired)
+    report = checked(tmp_path, text.replace("Supported", "Refuted"), repaired=mended)
+    assert "Deleted, but for one." in str(report.findings[0])
     assert not report.errors
     assert [p.label for p in read_submission(mended)] == ["Refuted", "Refuted"]
     said = '{"label": "SUPPORT", "sentences": [0]}'
@@ -410,12 +417,14 @@ def test_what_passes_is_accepted_and_so_is_what_was_mended(tmp_path: Path, recor
     report = lint(path)
     if not report.errors and not any(f.rule == "id" for f in report.findings):
         assert accepted_2024(path)
-    if not lint(path, repaired=mended).errors:
-        assert accepted_2024(mended)
-        again = lint(mended)
+    report = lint(path, repaired=mended)
+    if not report.errors:
+        last = Path(report.repaired or path)
+        assert accepted_2024(last)
+        again = lint(last)
         assert not again.errors
         assert not [f for f in again.findings if f.fixable]
-        assert len(read_submission(mended)) == len({str(r["claim_id"]) for r in records})
+        assert len(read_submission(last)) == len({str(r["claim_id"]) for r in records})
 
 
 @given(
@@ -438,9 +447,11 @@ def test_the_same_for_csv(tmp_path: Path, rows: list[tuple[int, str, str]]) -> N
     table.to_csv(path, index=False)
     if not lint(path).errors:
         assert accepted_2025(path)
-    if not lint(path, repaired=mended).errors:
-        assert accepted_2025(mended)
-        assert not lint(mended).errors
+    report = lint(path, repaired=mended)
+    if not report.errors:
+        last = Path(report.repaired or path)
+        assert accepted_2025(last)
+        assert not lint(last).errors
 
 
 @pytest.mark.parametrize(
@@ -546,7 +557,8 @@ def test_what_a_repair_says_is_left_is_what_the_repaired_file_has(
         assert {f.rule for f in again.errors} <= known | ({"id"} if report.left_out else set())
     else:
         assert report.left == []
-        assert report.errors
+        assert report.unrepaired
+        assert report.errors or report.unrepaired == "there is nothing to mend"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -563,10 +575,12 @@ def test_what_passes_is_accepted_in_the_other_forms(
     if not lint(path, CLAIMS).errors:
         assert accepted(path)
         assert read_submission(path)
-    if not lint(path, CLAIMS, repaired=mended).errors:
-        assert accepted(mended)
-        assert read_submission(mended)
-        assert not [f for f in lint(mended, CLAIMS).findings if f.fixable]
+    report = lint(path, CLAIMS, repaired=mended)
+    if not report.errors:
+        last = Path(report.repaired or path)
+        assert accepted(last)
+        assert read_submission(last)
+        assert not [f for f in lint(last, CLAIMS).findings if f.fixable]
 
 
 @pytest.mark.parametrize(
@@ -624,7 +638,7 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
         report = lint(path, [Claim(id="1", text="")], repaired=mended)
         assert {f.rule for f in report.findings} == ({"id"} if kind is str else set())
         assert (report.errors, report.left_out) == ([], 0)
-        assert list(pandas.read_parquet(mended)["claim_id"]) == [1, 1]
+        assert list(pandas.read_parquet(report.repaired or path)["claim_id"]) == [1, 1]
         assert [p.id for p in read_submission(path)] == ["1"]
     pandas.DataFrame(rows, columns=[*keys[:3], "label", *keys[4:]]).to_parquet(path)
     (finding,) = lint(path).findings
@@ -867,7 +881,7 @@ def test_a_repair_leaves_out_only_what_is_said_twice(tmp_path: Path, form: str) 
     assert (report.errors, report.left_out) == ([], 2)
     assert [f.text.split(". ")[-1] for f in report.findings if f.rule == "id"] == ["Deleted."] * 2
     assert [p.id for p in read_submission(mended)] == ["0", "1"]
-    report = checked(tmp_path, file((0, "A"), (0, "B"), (2, "C")), **options)
+    report = checked(tmp_path, file((0, "A"), (0, "A"), (0, "B"), (2, "C")), **options)
     assert [f.message for f in report.errors] == [
         "the id stands here again, and says something else",
         "no claim has this id",
@@ -875,6 +889,86 @@ def test_a_repair_leaves_out_only_what_is_said_twice(tmp_path: Path, form: str) 
     ]
     assert report.errors[1].remedy == "Give it the id of its claim: others have no record"
     assert [p.evidence[0].answer for p in read_submission(mended)] == ["A", "B", "C"]
+
+
+WORDS = st.sampled_from(
+    ["", " ", "Who?", "who? ", "When?", "Her.", "So.", "No answer could be found."]
+)
+ANSWERED = WORDS.map(lambda text: {"answer": text}) | st.sampled_from(["Her.", "So."]).map(
+    lambda why: {"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": why}
+)
+QAS: dict[str, Any] = {
+    "2024": st.fixed_dictionaries(
+        {"claim_id": st.just(0), "claim": st.just(""), "pred_label": st.just("Refuted"),
+         "evidence": st.lists(st.fixed_dictionaries({"question": WORDS, "answer": WORDS}),
+                              max_size=14)},
+        optional={"string_evidence": st.lists(WORDS, max_size=5)}),
+    "first script": st.fixed_dictionaries(
+        {"label": st.just("Refuted"), "questions": st.lists(
+            st.fixed_dictionaries({"question": WORDS, "answers": st.lists(ANSWERED, max_size=3)}),
+            max_size=12)},
+        optional={"string_evidence": st.lists(WORDS, max_size=5)}),
+    "first EvalAI": st.fixed_dictionaries(
+        {"id": st.just(0), "label": st.just("Refuted"), "evidence": st.lists(
+            WORDS, min_size=1, max_size=14)}),
+    "run": st.fixed_dictionaries(
+        {"id": st.just("0"), "claim": st.just(""), "label": st.just("Refuted"),
+         "evidence": st.lists(st.fixed_dictionaries({"question": WORDS, "answer": WORDS}),
+                              max_size=14)}),
+}  # fmt: skip
+
+
+def test_no_copy_is_written_where_nothing_is_mended(tmp_path: Path) -> None:
+    for content in ([record()], [record(qas=())]):
+        report = checked(tmp_path, content, repaired=tmp_path / "mended")
+        assert (report.repaired, report.unrepaired) == (None, "there is nothing to mend")
+        assert not (tmp_path / "mended").exists()
+    assert checked(tmp_path, [record()]).unrepaired is None
+
+
+def counted(evidence: list[Any]) -> list[str]:
+    """What scorers compare of the first ten QAs, empty ones and repeats left out."""
+    found: dict[str, str] = {}
+    for e in evidence[:10]:
+        if (e.question + e.answer).strip():
+            key = "".join(f"{e.question}|{e.answer}".casefold().replace(".", "").split())
+            found.setdefault(key, f"{e.question} {e.answer}")
+    return list(found.values())
+
+
+@pytest.mark.parametrize("form", [*QAS, "2025"])
+@given(data=st.data())
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_repair_never_scores_above_the_first_ten_without_repeats(
+    tmp_path: Path, form: str, data: st.DataObject
+) -> None:
+    path, mended = tmp_path / "pred", tmp_path / "mended"
+    if form == "2025":
+        pairs = data.draw(st.lists(st.tuples(WORDS, WORDS), max_size=14))
+        path.write_text(csv_of("".join(f"{q}{INNER}{a}{OUTER}" for q, a in pairs) or OUTER))
+    else:
+        path.write_text(json.dumps([data.draw(QAS[form])]))
+    report = lint(path, repaired=mended)
+    assert report.form == form
+    (before,), (after,) = read_submission(path), read_submission(Path(report.repaired or path))
+    said = [f"{e.question} {e.answer}" for e in after.evidence]
+    assert said == counted(before.evidence)
+    # Nor in the questions that the first script compares: all of them come from the first ten.
+    asked, left = (p.asked or [e.question for e in p.evidence] for p in (before, after))
+    assert not collections.Counter(left) - collections.Counter(asked[:10])
+    fixed = {f.rule for f in report.findings if f.fixed}
+    assert not fixed & {f.rule for f in report.left if f.fixable}
+
+
+def test_explanations_tell_answers_apart(tmp_path: Path) -> None:
+    yes = [{"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": t} for t in "AAB"]
+    content = [{"label": "Refuted", "questions": [{"question": "Is it?", "answers": yes}]}]
+    report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
+    assert [f.rule for f in report.findings] == ["repeated-qa", "repeated-question"]
+    ((asked,),) = [r["questions"] for r in json.loads((tmp_path / "mended.json").read_text())]
+    assert [a["boolean_explanation"] for a in asked["answers"]] == ["A", "B"]
 
 
 @pytest.mark.parametrize("content", ["[]", "[3, 4]", "{oh", '[{"a": 1}]', "id,evi,label\n"])
@@ -967,7 +1061,10 @@ def test_the_gold_file_is_told(tmp_path: Path) -> None:
     pooled = {"label": "SUPPORT", "sentences": [0], "provenance": "pooling", "model_ranks": {}}
     (found,) = checked(tmp_path, [{"id": 0, "evidence": {"7": pooled}}]).errors
     assert "model_ranks (1 times), provenance (1 times)" in found.message
-    whole, row = checked(tmp_path, cell, "pred.csv").findings
+    report = checked(tmp_path, cell, "pred.csv", repaired=tmp_path / "mended")
+    assert report.unrepaired == "it is the gold file, or made from it"
+    assert not (tmp_path / "mended").exists()
+    whole, row = report.findings
     assert (whole.rule, whole.level, row.rule, row.fixable) == ("gold", "error", "schema", True)
 
 

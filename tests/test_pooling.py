@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from components.pooling.annotate import (
 )
 from components.pooling.study import Study
 from components.records import BadLine, Claim, Document, Prediction
+from flows import pool as pool_flow
 from tests.conftest import command
 
 S, C, NEI = "SUPPORT", "CONTRADICT", "NEI"
@@ -572,6 +574,97 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
         assert [(g.label, g.provenance, g.ranks) for g in ours.gold] == [
             (g.label, g.provenance, g.ranks) for g in theirs.gold
         ]
+
+
+def merge(folder: Path, **more: str) -> tuple[list[str], list[Claim]]:
+    """(notes, claims) of merging what is in p, without a new process."""
+    words = {"claims": f"{folder}/claims.jsonl", "to": f"{folder}/p", "gold": f"{folder}/gold"}
+    config = SimpleNamespace(**words | {"on_error": "skip"} | more)
+    return pool_flow.merge(config, [])[1], read_gold(folder / "gold")
+
+
+def test_a_corpus_that_says_nothing_of_its_documents_is_told(files: Path) -> None:
+    texts = [json.loads(line) for line in (files / "corpus.jsonl").read_text().splitlines()]
+    plain = "".join(
+        json.dumps({k: t[k] for k in ("doc_id", "title", "abstract")}) + "\n" for t in texts
+    )
+    (files / "plain.jsonl").write_text(plain)
+    done = flow(
+        files,
+        f"claims={files}/claims.jsonl",
+        f"predictions={files}/predictions.parquet",
+        f"corpus={files}/plain.jsonl",
+        "depth=4",
+        "step=2",
+        "draws=2",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "plain.jsonl does not say which documents are of SciFact (scifact_orig)" in done.stdout
+
+
+def test_sheets_say_what_is_in_no_ranking(begun: Path) -> None:
+    rows = parquet.read_table(begun / "predictions.parquet").to_pylist()
+    rows[0]["rank"] = None
+    parquet.write_table(pa.Table.from_pylist(rows), begun / "predictions.parquet")
+    words = {name: str(begun / name) for name in ("claims.jsonl", "corpus.jsonl")}
+    config = SimpleNamespace(
+        claims=words["claims.jsonl"],
+        corpus=words["corpus.jsonl"],
+        predictions=str(begun / "predictions.parquet"),
+        pooled=None,
+        on_error="stop",
+        to=str(begun / "p"),
+        depth=4,
+        annotators=2,
+        judgements=1,
+        seed=1,
+    )
+    _, notes = pool_flow.sheets(config, [])
+    assert notes[1].startswith("alpha: 1 of 6 retrieved documents have no rank, and stand in no")
+
+
+def test_what_was_written_for_a_discussion_is_not_erased(sent: Path) -> None:
+    begun = sent.parent
+    path = sorted((sent / "sheets").glob("*.csv"))[0]
+    fill(path, [row | {"label": C} for row in sheet_rows(path)])
+    merge(begun)
+    rows = sheet_rows(sent / "discuss.csv")
+    assert len(rows) > 1
+    rows[0] |= {"label": "SUPORT", "sentences": "0 2", "comment": "we agree"}
+    rows[1] |= {"label": S, "sentences": "0"}
+    fill(sent / "discuss.csv", rows)
+    before = (sent / "discuss.csv").read_bytes()
+    notes, claims = merge(begun)
+    assert (sent / "discuss.csv").read_bytes() == before
+    assert any("is left as it is, as 1 of its rows can't be read" in note for note in notes)
+    by_doc = {g.items[0][0]: g.label for c in claims for g in c.gold}
+    assert by_doc[rows[1]["doc_id"]] == S
+    rows[0] |= {"label": S}
+    rows[0] |= {"sentences": "0"}
+    fill(sent / "discuss.csv", rows)
+    assert not any("is left as it is" in note for note in merge(begun)[0])
+    assert sheet_rows(sent / "discuss.csv")[0]["comment"] == "we agree"
+
+
+def test_a_merge_says_what_it_adds_and_what_it_leaves_out(sent: Path) -> None:
+    begun = sent.parent
+    pooled = read_pool(sent)
+    text = (begun / "claims.jsonl").read_text().splitlines(True)
+    gone = json.loads(text[-1])["id"]
+    lost = sum(item.claim == str(gone) for item in pooled)
+    assert lost
+    (begun / "claims.jsonl").write_text("".join(text[:-1]))
+    notes, _ = merge(begun)
+    assert f"{len(text) - 1} claims, to which {len(pooled) - lost} of {len(pooled)} " in notes[0]
+    assert notes[0].endswith("; 0 stay open.")
+    assert any(f"what was judged for them is left out (1): {gone}." in note for note in notes)
+    two = [{"label": S, "sentences": [n]} for n in (0, 1)]
+    claim = {"id": 1, "claim": "A.", "evidence": {"10": two}, "cited_doc_ids": [10, 12]}
+    (begun / "claims.jsonl").write_text(json.dumps(claim) + "\n" + "".join(text[1:]))
+    notes, claims = merge(begun)
+    assert any("in which the rationales of a document are one" in note for note in notes)
+    assert claims[0].relevant == ["10", "12"]
+    assert claims[0].gold[0].items == [("10", 0), ("10", 1)]
 
 
 def test_mistakes_are_one_line(files: Path) -> None:

@@ -105,6 +105,6 @@ def test_keys_that_stand_twice(
     path.write_text("[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines))
     for window in (records.WINDOW, 7):
         monkeypatch.setattr(records, "WINDOW", window)
-        twice: list[str] = []
+        twice: dict[str, list[Any]] = {}
         found = [list(twice) for _ in read_lines(path, Any, twice=twice)]
         assert found == [[], ["c", "a"], []]

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from components.datasets import scifact as files
 from components.datasets.gold import read_gold
+from components.datasets.lint import lint
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.records import BadLine, Claim, Finding, GoldSet, Prediction
@@ -370,3 +371,41 @@ def test_ranks_and_confidences_may_be_missing(tmp_path: Path) -> None:
     assert by_doc["12"].rank is None
     scores = scifact_open(read_submission(tmp_path / "said"), GOLD)
     assert "1 of 6 retrieved documents have no confidence" in scores.notes[0]
+    assert "1 of 6 retrieved documents have no rank" in scores.notes[1]
+
+
+def test_what_is_no_probability_is_told(tmp_path: Path) -> None:
+    rows = official("one", ROWS)
+    rows[0] |= {"p_support": 1.7}
+    rows[1] |= {"p_support": math.inf}
+    path = table(tmp_path / "said", rows)
+    scores = scifact_open(read_submission(path), GOLD)
+    assert "1 of 6 retrieved documents have no confidence" in scores.notes[0]
+    assert "1 of 6 retrieved documents have p_support or p_contradict outside" in scores.notes[1]
+    assert [(f.rule, f.line, f.level) for f in lint(path).findings] == [
+        ("schema", 1, "warning"),
+        ("nan", 2, "warning"),
+    ]
+
+
+def test_ranks_from_0_and_a_missing_one_leave_the_ranking_as_it_is(tmp_path: Path) -> None:
+    order = [4, 2, 5, 0, 3, 1]  # another one than by confidence
+
+    def said(first: int, gap: int | None = None) -> list[Prediction]:
+        rows = official("one", ROWS)
+        for place, n in enumerate(order):
+            rows[n] |= {"rank": None if n == gap else place + first}
+        return read_submission(table(tmp_path / "said", rows))
+
+    right, other = scifact_open(said(1), GOLD), scifact_open(says(*ROWS), GOLD)
+    assert values(right)[3] != values(other)[3]
+    for first in (0, -3):
+        found = said(first)
+        assert values(scifact_open(found, GOLD)) == values(right)
+        assert sorted(f.rank or 0 for p in found for f in p.findings) == [1, 2, 3, 4, 5, 6]
+    gap = Retrieved(GOLD, said(1, gap=5))
+    assert [doc for _, doc in sorted(gap.place, key=gap.place.__getitem__)] == [
+        *("22", "20", "10", "11", "12")
+    ]
+    assert gap.rank[0, "12"] == 6
+    assert Retrieved(GOLD, said(1)).rank == {**gap.rank, (1, "21"): 3}

@@ -17,7 +17,9 @@ from components.datasets.lint import lint
 from components.datasets.submission import (
     INNER,
     OUTER,
+    named_system,
     read_submission,
+    whole_file,
     write_csv,
     write_json,
 )
@@ -213,6 +215,36 @@ def test_unknown_labels_are_kept_and_other_errors(tmp_path: Path) -> None:
     path.write_text("id,claim\n0,A.\n")
     with pytest.raises(ClaimflowError, match="has no column evi, label"):
         read_submission(path)
+    path.write_text("id, claim, evi, label, split\n")
+    with pytest.raises(ClaimflowError, match=r"evi, label, but for white space around names: its"):
+        read_submission(path)
+
+
+def test_urls_with_null_and_whole_numbers_as_ids(tmp_path: Path) -> None:
+    evidence = [{"question": "Who?", "answer": "Her.", "url": [None, "b"]}]
+    record = {"claim_id": 3.0, "pred_label": "Refuted", "evidence": evidence}
+    (tmp_path / "pred.json").write_text(json.dumps([record]))
+    (prediction,) = read_submission(tmp_path / "pred.json")
+    assert (prediction.id, prediction.evidence[0].url) == ("3", "b")
+    (tmp_path / "pred.json").write_text(json.dumps([record | {"claim_id": 3.5}]))
+    with pytest.raises(
+        ClaimflowError, match="claim_id is a number, where a whole number or a text"
+    ):
+        read_submission(tmp_path / "pred.json")
+
+
+def test_names_of_files_and_systems_may_have_colons(tmp_path: Path) -> None:
+    for name in ("table", "p:colon"):
+        path = tmp_path / name
+        path.write_bytes(b"PAR1")
+        assert named_system(f"{path}") == (path, None)
+        assert named_system(f"{path}:a") == (path, "a")
+        assert named_system(f"{path}:a:b") == (path, "a:b")
+        assert whole_file(f"{path}", "submission") == path
+        with pytest.raises(ClaimflowError, match="taken here, so leave ':a:b' out"):
+            whole_file(f"{path}:a:b", "submission")
+    with pytest.raises(ClaimflowError, match=r"No submission .*/none:a"):
+        whole_file(f"{tmp_path}/none:a", "submission")
 
 
 def test_forms_before_2024(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from components.datasets.submission import (
     FORMS,
     HEADER,
     INNER,
+    NO_ANSWER,
     OUTER,
     csv_rows,
     form_of,
@@ -38,7 +39,7 @@ from components.datasets.submission import (
     read_submission,
     whole_number,
 )
-from components.errors import ClaimflowError, plain
+from components.errors import ClaimflowError, listed, plain
 from components.files import (
     beginning,
     check_file,
@@ -51,7 +52,14 @@ from components.files import (
     write_whole,
 )
 from components.labels import exact_label, nearest_label
-from components.records import AVERITEC_LABELS, BadLine, Claim, Record, read_lines
+from components.records import (
+    AVERITEC_LABELS,
+    BadLine,
+    Claim,
+    Record,
+    all_alike,
+    read_lines,
+)
 from components.score import fit
 from components.urls import same_url
 
@@ -84,7 +92,7 @@ RULES = {
     "boolean": "A yes or no comes with its explanation, as in gold answers.",
     "late-evidence": "No page dated after the claim.",
     "fact-check": "No fact-checking site, and not the claim's own fact-check.",
-    "rank": "Ranks run over all claims of a system; average precision goes down them.",
+    "rank": "Ranks run from 1 over all claims of a system; average precision goes down them.",
 }
 FORM_RULES = {  # where a rule means something else in a form
     "FEVER": {
@@ -105,6 +113,7 @@ _GOLD_2024 = _GOLD | {"label", "questions"}
 
 _MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 _MISSING |= {"1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+_UNRANKED = "Without it the document stands in no ranking"
 _BOOLEAN = re.compile(r"(?i)\W*(yes|no|true|false)\W*")
 
 
@@ -172,12 +181,13 @@ class Report(Record):
 
 @dataclasses.dataclass
 class _Qa:
-    """A QA wherever it stands. question: None for evidence that is a text alone."""
+    """A QA wherever it stands. question: None for evidence that is a text alone. explanation: of a
+    Boolean answer, which scorers compare with it."""
 
     question: str | None
     answer: str
     urls: list[str] = dataclasses.field(default_factory=list)
-    explained: bool = False  # a Boolean answer with its explanation
+    explanation: str | None = None
     drop: bool = False
 
 
@@ -207,6 +217,8 @@ class _Linter:
         self.old = False  # the form of the first script, which is that of the data set
         self.marked = 0  # rows of a CSV with split "gold"
         self.misplaced = False  # the claims stand under other ids
+        self.differing: list[str] = []  # where a key has several values
+        self.of_gold = False  # it is the gold file
         self.illegible = False  # bytes were lost, as the encoding is not known
         self.scraped = 0
         self.lost = 0  # records that can't be read
@@ -273,8 +285,13 @@ class _Linter:
 
     def unrepaired(self, form: str, records: list[Any]) -> str | None:
         """Why no repaired file can be written, if so."""
+        if self.of_gold:
+            return "it is the gold file, or made from it"
         if self.misplaced:
             return "its claims stand under other ids than the gold file's"
+        if self.differing:
+            where = listed(self.differing, 3)
+            return f"a key stands twice with values that differ, and which is meant? ({where})"
         if self.illegible:
             return "which encoding it is in is not known"
         if form == UNKNOWN:
@@ -379,7 +396,8 @@ class _Linter:
                 remedy = f"Call it {own}"
                 self.find("claim", f"this is claim {own}: '{_cut(text)}'", remedy)
             else:
-                message = f"the claim is '{_cut(text)}', in the gold file '{_cut(texts[id])}'"
+                mine, theirs = fit.differing(text, texts[id])
+                message = f"the claim is '{mine}', in the gold file '{theirs}'"
                 self.find("claim", message, "See whether the id is right", level="warning")
         self.line = self.record = None
 
@@ -415,6 +433,7 @@ class _Linter:
                 self.find("gold", message, "Give what the system predicts", level="error")
             else:
                 self.find("gold", f"fields of the gold file: {names}", "Leave them out")
+        self.of_gold = any(finding.level == "error" for finding in self.findings[known:])
         self.findings = self.findings[known:] + self.findings[:known]
 
     # Parts of a record
@@ -522,35 +541,34 @@ class _Linter:
         return text
 
     def qas(self, qas: list[_Qa]) -> list[_Qa]:
-        """Those that the repaired file keeps."""
+        """Those that the repaired file keeps: of the first ones, by which scorers go, what is
+        neither empty nor said before. All evidence of a claim counts together. None behind the
+        first moves up, which would score higher than the file does."""
         claim = (self.claims or {}).get(self.record or "")
         if not any(qa.answer.strip() or (qa.question or "").strip() for qa in qas):
             self.find("no-evidence", "no evidence", "Give a QA")
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, str, str]] = set()
         questions: set[str] = set()
         for qa in qas:
             question, answer = _plain(qa.question or ""), _plain(qa.answer)
-            if not answer or (qa.question is not None and not question):
-                what = "question" if answer else "answer" if question else "QA"
-                qa.drop = what == "QA"
-                self.find(
-                    "empty-qa",
-                    f"an empty {what}",
-                    "Fill it or take it out",
-                    qa.drop,
-                    done="Deleted",
-                )
-            elif (question, answer) in seen:
+            said = (question, answer, _plain(qa.explanation or ""))
+            if not any(said):
+                self.find("empty-qa", "an empty QA", "Take it out", True, done="Deleted")
+                qa.drop = True
+            elif said in seen:
                 shown = _cut(qa.question or qa.answer)
                 self.find("repeated-qa", f"QA again: '{shown}'", "Drop it", True, done="Deleted")
                 qa.drop = True
+            elif not answer or (qa.question is not None and not question):
+                what = "question" if answer else "answer"
+                self.find("empty-qa", f"an empty {what}", "Fill it or take the QA out")
             elif question and question in questions:
                 self.find(
                     "repeated-question",
                     f"question again, with another answer: '{_cut(qa.question or '')}'",
                     "Ask something else, or join the answers",
                 )
-            seen.add((question, answer))
+            seen.add(said)
             questions.add(question)
             if len(qa.answer) > self.longest:
                 self.find(
@@ -558,7 +576,7 @@ class _Linter:
                     f"an answer of {len(qa.answer)} characters",
                     f"Give the passage that matters, below {self.longest} characters",
                 )
-            if _BOOLEAN.fullmatch(qa.answer) and not qa.explained:
+            if _BOOLEAN.fullmatch(qa.answer) and qa.explanation is None:
                 self.find(
                     "boolean",
                     f"'{qa.answer.strip()}' without explanation",
@@ -567,13 +585,12 @@ class _Linter:
                 )
         for url in dict.fromkeys(url for qa in qas for url in qa.urls):
             self.url(url, claim)
-        left = [qa for qa in qas if not qa.drop]
         if len(qas) > FIRST:
             done = f"Deleted behind the first {FIRST}"
             self.find("many-qas", f"{len(qas)} QAs", f"Keep the best {FIRST}", True, done=done)
-        for qa in left[FIRST:]:
+        for qa in qas[FIRST:]:
             qa.drop = True
-        return left[:FIRST]
+        return [qa for qa in qas if not qa.drop]
 
     def url(self, url: str, claim: Claim | None) -> None:
         from components.store.guard import checks_facts, url_date
@@ -596,7 +613,7 @@ class _Linter:
         forms: dict[str, int] = {}
         position = 0
         unread = 0
-        twice: list[str] = []
+        twice: dict[str, list[Any]] = {}
         for line, raw in read_lines(self.source, Any, "skip", bad, twice):
             self.line, self.record = line, None
             position += 1 + len(bad) - unread
@@ -617,12 +634,15 @@ class _Linter:
             except msgspec.ValidationError as error:
                 if all(f.fixable or f.level == "warning" for f in self.findings[known:]):
                     self.find("schema", plain(error), "Write what the form has there")
-            for key in twice:
+            for key, values in twice.items():
+                same = all_alike(values)
+                self.differing += [] if same else [f"line {line}, '{_cut(key)}'"]
+                shown = " and ".join(_cut(json.dumps(v, ensure_ascii=False)) for v in values)
+                what = "" if same else f", with other values, {shown}"
                 message = (
-                    f"'{_cut(key)}' stands twice in one object, of which evaluators read the last"
+                    f"'{_cut(key)}' stands twice in one object{what}; evaluators read the last"
                 )
-                done = "Deleted, but for the last"
-                self.find("json", message, "Keep one", True, done=done)
+                self.find("json", message, "Keep one", same, done="Deleted, but for one")
             self.keep(raw, raw.get("claim"))
         for problem in bad:
             self.line, self.record = problem.line, None
@@ -657,11 +677,14 @@ class _Linter:
         raw["pred_label"] = self.label(raw["pred_label"])
         raw["claim"] = raw.get("claim") or ""
         self.text_at(raw, "claim")
-        raw["evidence"] = self.evidence(raw.get("evidence"))
+        evidence = self.evidence(raw.get("evidence"))
+        strings = self.strings(raw["string_evidence"]) if "string_evidence" in raw else []
+        self.qas([qa for qa, _ in (*evidence, *strings)])
+        raw["evidence"] = _left(evidence)
         if "string_evidence" in raw:
-            raw["string_evidence"] = self.strings(raw["string_evidence"])
+            raw["string_evidence"] = _left(strings)
 
-    def evidence(self, items: Any) -> list[Any]:
+    def evidence(self, items: Any) -> list[tuple[_Qa, Any]]:
         """`evidence` of 2024 and of a run: a list of question, answer, url."""
         qas = []
         for item in self.items(items, "evidence"):
@@ -680,8 +703,7 @@ class _Linter:
                 item["url"] = urls = None
             urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
             qas.append((_Qa(*pair, urls), item))
-        self.qas([qa for qa, _ in qas])
-        return [item for qa, item in qas if not qa.drop]
+        return qas
 
     def items(self, value: Any, what: str) -> list[Any]:
         """What stands in a list, or should."""
@@ -694,16 +716,13 @@ class _Linter:
         self.find("schema", f"{what} is no list", "Write [] for none", True, done=done)
         return []
 
-    def strings(self, items: Any) -> list[Any]:
+    def strings(self, items: Any) -> list[tuple[_Qa, Any]]:
         """Evidence as texts, but for what is a list or an object."""
-        found = self.items(items, "string evidence")
-        qas = [_Qa(None, self.text(item, "evidence")) for item in found]
-        self.qas(qas)
-        return [
-            item if isinstance(item, (list, dict)) else qa.answer
-            for qa, item in zip(qas, found, strict=True)
-            if not qa.drop
-        ]
+        qas = []
+        for item in self.items(items, "string evidence"):
+            qa = _Qa(None, self.text(item, "evidence"))
+            qas.append((qa, item if isinstance(item, (list, dict)) else qa.answer))
+        return qas
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
         self.count_gold(raw, _GOLD)
@@ -713,7 +732,7 @@ class _Linter:
         if key:
             raw[key] = name
         raw["label"] = self.label(raw.get("label"))
-        qas: list[_Qa] = []
+        qas: list[tuple[dict[str, Any], list[tuple[_Qa, Any]]]] = []
         questions = raw.get("questions", [])
         if not isinstance(questions, list) or not all(isinstance(q, dict) for q in questions):
             self.find("schema", "questions is no list of questions", "Write [] for none", True)
@@ -728,31 +747,39 @@ class _Linter:
                 remedy = 'Write {"answer": …} for each'
                 self.find("schema", "an answer is no object", remedy, True)
             answers = [a if isinstance(a, dict) else {"answer": a} for a in answers]
-            asked["answers"] = answers
-            for answer in answers:
-                text = self.text_at(answer, "answer")
-                boolean = answer.get("answer_type") == "Boolean"
-                if boolean and not isinstance(answer.get("boolean_explanation"), str):
-                    self.find(
-                        "boolean",
-                        "a Boolean answer without boolean_explanation, at which the script stops",
-                        "Explain it, or leave answer_type out",
-                        True,
-                    )
-                    del answer["answer_type"]
-                    answer.pop("boolean_explanation", None)
-                url = answer.get("source_url")
-                urls = [url] if isinstance(url, str) else []
-                qas.append(_Qa(question, text, urls, explained=boolean))
-        if qas or not raw.get("string_evidence"):
-            self.qas(qas)
-        left = iter(qas)
-        for asked in questions:
-            asked["answers"] = [answer for answer in asked["answers"] if not next(left).drop]
+            said = [(self.answer(question, answer), answer) for answer in answers]
+            # Scorers read a question without answers as one that has this.
+            qas.append((asked, said or [(_Qa(question, NO_ANSWER), None)]))
+        strings = self.strings(raw["string_evidence"]) if "string_evidence" in raw else []
+        self.qas([qa for _, said in qas for qa, _ in said] + [qa for qa, _ in strings])
+        kept = []
+        for asked, said in qas:
+            if not all(qa.drop for qa, _ in said):
+                asked["answers"] = [answer for answer in _left(said) if answer is not None]
+                kept.append(asked)
         if "questions" in raw:
-            raw["questions"] = questions
+            raw["questions"] = kept
         if "string_evidence" in raw:
-            raw["string_evidence"] = self.strings(raw["string_evidence"])
+            raw["string_evidence"] = _left(strings)
+
+    def answer(self, question: str, answer: dict[str, Any]) -> _Qa:
+        """An answer of the first script, mended in its place."""
+        text = self.text_at(answer, "answer")
+        explanation = answer.get("boolean_explanation")
+        if answer.get("answer_type") != "Boolean":
+            explanation = None
+        elif not isinstance(explanation, str):
+            self.find(
+                "boolean",
+                "a Boolean answer without boolean_explanation, at which the script stops",
+                "Explain it, or leave answer_type out",
+                True,
+            )
+            explanation = ""
+            del answer["answer_type"]
+            answer.pop("boolean_explanation", None)
+        url = answer.get("source_url")
+        return _Qa(question, text, [url] if isinstance(url, str) else [], explanation)
 
     def flat(self, raw: dict[str, Any], position: int) -> None:
         if raw.get("id") is None and raw.get("claim_id") is not None:
@@ -769,14 +796,18 @@ class _Linter:
                 )
                 raw.setdefault(key, raw.pop(f"predicted_{key}"))
         raw["label"] = self.label(raw.get("label"))
-        raw["evidence"] = self.strings(raw.get("evidence"))
+        strings = self.strings(raw.get("evidence"))
+        self.qas([qa for qa, _ in strings])
+        raw["evidence"] = _left(strings)
 
     def run(self, raw: dict[str, Any], position: int) -> None:
         raw["id"] = str(self.name(raw["id"], False))
         raw["label"] = self.label(raw["label"])
         raw["claim"] = raw.get("claim") or ""
         self.text_at(raw, "claim")
-        raw["evidence"] = self.evidence(raw.get("evidence"))
+        evidence = self.evidence(raw.get("evidence"))
+        self.qas([qa for qa, _ in evidence])
+        raw["evidence"] = _left(evidence)
 
     def fever(self, raw: dict[str, Any], position: int) -> None:
         self.numbered = False
@@ -873,6 +904,7 @@ class _Linter:
         seen: dict[tuple[str, ...], dict[str, Any]] = {}
         texts: set[str] = set()  # columns of ids that are texts
         ranks: dict[str, list[float]] = {}
+        unranked: dict[str, list[tuple[int, str, str]]] = {}  # (line, claim, message)
         for self.line, row in enumerate(rows, 1):
             for name in ("claim_id", "doc_id"):
                 if (meant := whole_number(row[name])) is not None:
@@ -897,9 +929,18 @@ class _Linter:
                 row["predicted_label"] = self.label(row["predicted_label"], (*LABELS, "NEI"))
             for name in ("rank", "p_support", "p_contradict"):
                 value = row.get(name)
-                if name in row and not (isinstance(value, (int, float)) and math.isfinite(value)):
-                    remedy = "Without it the document stands in no ranking"
-                    self.find("nan", f"{name} of {pair[2]} is {value}", remedy, level="warning")
+                if name not in row:
+                    continue
+                message = f"{name} of {pair[2]} is {value}"
+                if isinstance(value, (int, float)) and math.isfinite(value):
+                    if name != "rank" and not 0 <= value <= 1:
+                        remedy = "Give a probability, 0 to 1"
+                        self.find("schema", message, remedy, level="warning")
+                    continue
+                if name == "rank":
+                    unranked.setdefault(pair[0], []).append((self.line, self.record, message))
+                else:
+                    self.find("nan", message, _UNRANKED, level="warning")
             if absent or not known:
                 continue
             if pair in seen:
@@ -913,6 +954,9 @@ class _Linter:
             self.kept.append((self.record, row))
             if type(row.get("rank")) in (int, float) and math.isfinite(row["rank"]):
                 ranks.setdefault(pair[0], []).append(row["rank"])
+        for model, gaps in unranked.items():
+            for self.line, self.record, message in gaps if model in ranks else ():
+                self.find("nan", message, _UNRANKED, level="warning")
         self.line = self.record = None
         for name in sorted(texts):
             message = f"{name} is a column of texts, and the official script joins it with numbers"
@@ -921,6 +965,9 @@ class _Linter:
             if again := len(given) - len(set(given)):
                 message = f"{again} of {len(given)} ranks of {model} stand there again"
                 self.find("rank", message, "Count on over all claims, the surest document first")
+            if min(given) < 1:
+                message = f"the ranks of {model} begin with {min(given):g}, which is read as 1"
+                self.find("rank", message, "Count from 1")
         self.settle_strangers(bool(set(self.claims or ()) - set(self.order)))
         return "SciFact-Open"
 
@@ -1010,6 +1057,11 @@ def _form(raw: dict[str, Any]) -> str:
     return findings.form_of(raw) or form_of(raw)
 
 
+def _left(qas: list[tuple[_Qa, Any]]) -> list[Any]:
+    """What stands in the file for the QAs that are kept."""
+    return [item for qa, item in qas if not qa.drop]
+
+
 def _is_sentence(item: Any) -> bool:
     return (
         isinstance(item, list)
@@ -1030,8 +1082,8 @@ def lint(
 
     claims: gold claims, or the claims as published: which ids are due, their dates and
     fact-checks. sites: fact-checking sites, as `Guard` takes them. longest: characters of an
-    answer. repaired: where to write the file with all that can be mended mended; that is linted
-    again.
+    answer. repaired: where to write the file with all that can be mended mended, if anything is;
+    that is linted again.
 
     A file of no form that is known has that as its finding. Raises ClaimflowError when there is
     no file.
@@ -1043,9 +1095,12 @@ def lint(
         linter.sizes()
         records = [record for _, record in linter.kept]
         reason = linter.unrepaired(form, records) if repaired is not None else None
+        if not any(finding.fixed for finding in linter.findings):
+            reason = reason or "there is nothing to mend"
         if repaired is not None and reason is None:
             write_whole(repaired, as_file(linter.source, records))
     if repaired is None or reason:
+        reason = reason if repaired is not None else None
         repaired = None
         for finding in linter.findings:
             finding.fixed = False

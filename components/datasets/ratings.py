@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.errors import ClaimflowError, listed, nearest
+from components.errors import ClaimflowError, listed, nearest, plain
 from components.files import beginning, check_text, open_text
+from components.records import outline
 
 MISSING = ("", "n/a", "na", "nan", "-", "–")  # cells that are no rating, whatever their case
 
@@ -26,11 +27,11 @@ def read_ratings(
 
     A dimension is ordinal, its ratings numbers, when at least half of its ratings are; a cell that
     is none is missing then. The others, and those of `nominal`, are of labels. Cells of MISSING are
-    no ratings. `notes` name each such cell. Raises ClaimflowError for a column that lacks and for
-    a rater that rates a claim twice.
+    no ratings, and rows without id or rater are left out. `notes` name each such cell and row.
+    Raises ClaimflowError for a column that lacks and for a rater that rates a claim twice.
     """
     notes = [] if notes is None else notes
-    rows = _rows(path, ("id", "rater"))
+    rows = _rows(path, ("id", "rater"), notes)
     names = [name for name in rows[0][1] if name not in ("id", "rater")]
     for name in nominal:
         if name not in names:
@@ -99,8 +100,9 @@ def read_scores(path: Path, notes: list[str] | None = None) -> dict[str, dict[st
     """{measure: {claim id: value}} of a CSV with a column id, or of the JSON that the score flow
     writes with out=; of several runs in it each name begins with that of its run.
 
-    Columns of words are left out, and so is a cell that is no number in a column of numbers, which
-    `notes` name. Raises ClaimflowError for a claim that stands there twice.
+    Columns of words are left out, and so are rows without an id and cells that are no number in a
+    column of numbers, which `notes` name. Raises ClaimflowError for a claim that stands there
+    twice.
     """
     notes = [] if notes is None else notes
     if not path.is_file():
@@ -108,7 +110,7 @@ def read_scores(path: Path, notes: list[str] | None = None) -> dict[str, dict[st
     check_text(path)
     if beginning(path)[:1] in ("[", "{"):
         return _run_scores(path)
-    rows = _rows(path, ("id",))
+    rows = _rows(path, ("id",), notes)
     lines: dict[str, int] = {}
     for line, row in rows:
         first = lines.setdefault(row["id"].strip(), line)
@@ -132,21 +134,35 @@ def _run_scores(path: Path) -> dict[str, dict[str, float]]:
     try:
         with open_text(path) as file:
             runs = json.load(file)
+        if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
+            kind = f"an object ({outline(runs)})" if isinstance(runs, dict) else "something else"
+            raise ClaimflowError(
+                f"{path} is not what flows.score writes with out=, a list of runs with name and "
+                f"per_claim: it holds {kind}."
+            )
         for run in runs:
             start = f"{run['name']}." if len(runs) > 1 else ""
             for row in run["per_claim"]:
                 for name, value in row.items():
                     if name != "id" and isinstance(value, (int, float)):
                         found.setdefault(start + name, {})[str(row["id"])] = float(value)
-    except (ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
         raise ClaimflowError(
-            f"{path} is not what flows.score writes with out=: {error!r}."
+            f"{path} is not what flows.score writes with out=: {error} is missing in it."
+        ) from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ClaimflowError(
+            f"{path} is not what flows.score writes with out=, a list of runs with name and "
+            f"per_claim: {plain(error)}."
         ) from None
     return found
 
 
-def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    """(line, row) of a CSV whose header has the needed columns."""
+def _rows(
+    path: Path, needed: tuple[str, ...], notes: list[str]
+) -> list[tuple[int, dict[str, str]]]:
+    """(line, row) of a CSV whose header has the needed columns; rows with nothing in one of these
+    are left out."""
     if not path.is_file():
         raise ClaimflowError(f"No file {path.absolute()}.")
     check_text(path)
@@ -163,8 +179,11 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]
                 )
             for name in needed:
                 if name not in names:
+                    other = next((c for c in ";\t|" if c in ",".join(names)), None)
+                    hint = f" Its cells are parted by {other!r}: save it with commas."
                     raise ClaimflowError(
                         f"{path} has no column {name}: it needs {', '.join(needed)}."
+                        f"{hint if other else ''}"
                     )
             for row in reader:
                 if None in row or None in row.values():
@@ -177,9 +196,16 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]
         raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
     finally:
         csv.field_size_limit(limit)
-    if not rows:
-        raise ClaimflowError(f"{path} has no rows.")
-    return rows
+    whole = [(line, row) for line, row in rows if all(row[name].strip() for name in needed)]
+    kept = {line for line, _ in whole}
+    lost = [f"line {line}" for line, _ in rows if line not in kept]
+    if not whole:
+        what = f" with {' and '.join(needed)}" if lost else ""
+        raise ClaimflowError(f"{path} has no rows{what}.")
+    if lost:
+        what = " or ".join(needed)
+        notes.append(f"{path.name}: rows without {what}, left out ({len(lost)}): {listed(lost)}.")
+    return whole
 
 
 def _number(cell: Any) -> float | None:

@@ -134,7 +134,11 @@ def claim_from(raw: dict[str, Any]) -> Claim:
                     label=checked_label(rationale.label, LABELS),
                     items=items or [(doc, None)],
                     provenance=rationale.provenance,
-                    ranks={m: rank for m, rank in (rationale.model_ranks or {}).items() if rank},
+                    ranks={
+                        m: rank
+                        for m, rank in (rationale.model_ranks or {}).items()
+                        if rank is not None
+                    },
                 )
             )
     cited = list(dict.fromkeys(map(str, record.cited_doc_ids)))
@@ -151,7 +155,8 @@ def read_corpus(
 
 
 def write_open_claims(path: Path, claims: list[Claim]) -> None:
-    """Write claims in the form of SciFact-Open: the rationales of a document as one."""
+    """Write claims in the form of SciFact-Open: the rationales of a document as one; with
+    cited_doc_ids (SciFact's) where they are known."""
     records = []
     for claim in claims:
         evidence: dict[str, dict[str, Any]] = {}
@@ -170,7 +175,8 @@ def write_open_claims(path: Path, claims: list[Claim]) -> None:
                     entry["sentences"].append(sentence)
         for entry in evidence.values():
             entry["sentences"].sort()
-        records.append({"id": _number(claim.id), "claim": claim.text, "evidence": evidence})
+        cited = {"cited_doc_ids": list(map(_number, claim.relevant))} if claim.relevant else {}
+        records.append({"id": _number(claim.id), "claim": claim.text, "evidence": evidence} | cited)
     write_whole(path, b"".join(encode(record) + b"\n" for record in records))
 
 
@@ -221,7 +227,8 @@ def read_systems(
     """{system: its predictions} of SciFact-Open's Parquet table, findings of a claim by rank.
 
     Columns: model, claim_id, doc_id, predicted_label (SUPPORT, CONTRADICT, NEI), rank (over all
-    claims of a system), p_support, p_contradict; the last three may be missing or null. A bad row
+    claims of a system, from 1; ranks that begin below are moved up), p_support, p_contradict; the
+    last three may be missing or null, and documents without rank stand last. A bad row
     (pair of claim and document that stands there twice) stops, or is skipped; any label is kept.
     """
     from pyarrow import ArrowInvalid, parquet
@@ -245,7 +252,7 @@ def read_systems(
             finding = Finding(
                 doc=doc,
                 label=None if row.predicted_label in NEI else row.predicted_label,
-                rank=int(row.rank) if row.rank and math.isfinite(row.rank) else None,
+                rank=None if row.rank is None or not math.isfinite(row.rank) else int(row.rank),
                 probabilities=_probabilities(row),
             )
         except (msgspec.ValidationError, ClaimflowError) as error:
@@ -257,15 +264,19 @@ def read_systems(
             predictions[claim] = Prediction(id=claim, claim="", evidence=[], label="")
         predictions[claim].findings.append(finding)
     for predictions in systems.values():
+        findings = [finding for p in predictions.values() for finding in p.findings]
+        first = min((f.rank for f in findings if f.rank is not None), default=1)
+        for finding in findings if first < 1 else ():
+            finding.rank = None if finding.rank is None else finding.rank + 1 - first
         for prediction in predictions.values():
-            prediction.findings.sort(key=lambda finding: finding.rank or 0)
+            prediction.findings.sort(key=lambda f: math.inf if f.rank is None else f.rank)
     return {name: list(predictions.values()) for name, predictions in systems.items()}
 
 
 def _probabilities(row: _Row) -> dict[str, float]:
-    """Probabilities of the labels; none where one of the two is missing or no number."""
+    """Probabilities of the labels; none where one of the two is missing or not finite."""
     scores = (row.p_support, row.p_contradict)
-    if any(score is None or math.isnan(score) for score in scores):
+    if any(score is None or not math.isfinite(score) for score in scores):
         return {}
     return dict(zip(LABELS, scores, strict=True))  # type: ignore[arg-type]
 

@@ -47,7 +47,7 @@ NO_ANSWER = "No answer could be found."
 class _Evidence(Record):
     question: str | None = None
     answer: str | None = None
-    url: str | list[str] | None = None
+    url: str | list[str | None] | None = None
 
 
 class _Task(Record):
@@ -152,8 +152,8 @@ def form_of(raw: dict[str, Any]) -> str:
         )
     if _of(raw.get("evidence"), str) or "predicted_label" in raw:
         return "first EvalAI"
-    if "label" in raw and "id" in raw:
-        return "run"
+    if "label" in raw and "id" in raw:  # a run's record always has its claim
+        return "run" if "claim" in raw or raw.get("evidence") != [] else "first EvalAI"
     if not raw.get("evidence") and ("evidence" in raw or raw.keys() <= {"id", "claim"}) and raw:
         there = "null" if raw.get("evidence", 0) is None else "empty"
         raise ClaimflowError(
@@ -248,6 +248,9 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
 
 
 def _from_record(raw: dict[str, Any], position: int) -> Prediction:
+    for name in ("claim_id", "id"):
+        if isinstance(raw.get(name), float) and raw[name].is_integer():  # as in a CSV
+            raw[name] = int(raw[name])
     if documents := findings.prediction_from(raw):  # FEVER, SciFact
         return documents
     form = form_of(raw)
@@ -267,11 +270,10 @@ def _nans(value: Any, at: str = "") -> Iterator[str]:
         yield from _nans(item, f"{at}[{n}]")
 
 
-def _first(url: str | list[str] | None) -> str | None:
-    """One URL; some systems give a list."""
-    if isinstance(url, list):
-        url = url[0] if url else None
-    return url or None
+def _first(url: str | list[str | None] | None) -> str | None:
+    """One URL; some systems give a list, with null for none."""
+    urls = url if isinstance(url, list) else [url]
+    return next(filter(None, urls), None)
 
 
 # CSV, 2025
@@ -345,8 +347,10 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
                     f"{path} has a column twice: its header must be {','.join(HEADER)}."
                 )
             if missing:
+                stripped = {(name or "").strip() for name in reader.fieldnames or []}
+                spaces = stripped.issuperset(missing) * ", but for white space around names"
                 raise ClaimflowError(
-                    f"{path} has no column {', '.join(missing)}: its header must be "
+                    f"{path} has no column {', '.join(missing)}{spaces}: its header must be "
                     f"{','.join(HEADER)}."
                 )
             for row in reader:
@@ -425,11 +429,25 @@ def read_submission(
 
 
 def named_system(given: str) -> tuple[Path, str | None]:
-    """The file and the system that FILE:SYSTEM means; a file alone, or none at all, names none."""
-    file, colon, system = given.rpartition(":")
-    if colon and not Path(given).exists() and Path(file).is_file():
-        return Path(file), system
+    """The file and the system that FILE:SYSTEM means; a file alone, or none at all, names none.
+    Both may have colons in them: the longest name that is a file is it."""
+    ends = [n for n, letter in enumerate(given) if letter == ":"]
+    for end in reversed(ends if not Path(given).exists() else []):
+        if Path(given[:end]).is_file():
+            return Path(given[:end]), given[end + 1 :]
     return Path(given), None
+
+
+def whole_file(given: str, what: str) -> Path:
+    """The file, where all systems of a table are taken. Raises ClaimflowError for FILE:SYSTEM, and
+    where there is none; what: it is, as `check_file` has it."""
+    path, system = named_system(given)
+    if system is not None:
+        raise ClaimflowError(
+            f"{given}: all systems of a table are taken here, so leave ':{system}' out."
+        )
+    check_file(path, what)
+    return path
 
 
 def is_table(path: Path) -> bool:

@@ -393,11 +393,20 @@ def merged(claims: list[Claim], outcomes: list[Outcome]) -> list[Claim]:
     ]
 
 
-def write_outcomes(folder: Path, outcomes: list[Outcome]) -> None:
+def strangers(claims: list[Claim], outcomes: list[Outcome]) -> list[str]:
+    """Ids of claims that the pool has and `claims` lacks, so that `merged` leaves them out."""
+    known = {claim.id for claim in claims}
+    return list(dict.fromkeys(o.pooled.claim for o in outcomes if o.pooled.claim not in known))
+
+
+def write_outcomes(folder: Path, outcomes: list[Outcome], discuss: bool = True) -> None:
     """judgements.csv with every pooled document, its judgements and its label, and discuss.csv
-    with those that annotators differ on: there they fill in the label that they agree on."""
+    with those that annotators differ on: there they fill in the label that they agree on.
+
+    discuss: False leaves discuss.csv as it is, where not all that was filled in could be read.
+    """
     rows: list[dict[str, Any]] = []
-    discuss = []
+    differing = []
     for outcome in outcomes:
         judged = [j for j in outcome.judgements if j.label]
         row = {
@@ -410,7 +419,7 @@ def write_outcomes(folder: Path, outcomes: list[Outcome]) -> None:
         rows.append(row | {"label": outcome.label or "", "sentences": sentences, "ranks": ranks})
         last = outcome.discussed
         if last or len({j.label for j in judged}) > 1:
-            discuss.append(
+            differing.append(
                 row
                 | {
                     "label": (last and last.label) or "",
@@ -420,4 +429,5 @@ def write_outcomes(folder: Path, outcomes: list[Outcome]) -> None:
             )
     columns = ["claim_id", "doc_id", "judgements", "label", "sentences"]
     _write_csv(folder / "judgements.csv", [*columns, "ranks"], rows)
-    _write_csv(folder / DISCUSS, [*columns, "comment"], discuss)
+    if discuss:
+        _write_csv(folder / DISCUSS, [*columns, "comment"], differing)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from components.datasets import fever
 from components.datasets.base import normalised
+from components.datasets.submission import FIRST
 from components.errors import ClaimflowError, listed
-from components.records import AVERITEC_LABELS, Claim, Prediction
+from components.records import AVERITEC_LABELS, Answer, Claim, Prediction, Question
 
 MOST = 0.8  # share of claims with another text from which on predictions are refused
 FEWEST = 5  # texts that tell; of fewer, another one is only noted
@@ -97,10 +101,11 @@ def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
     found = Apart(len(known), other)
     if len(known) >= FEWEST and len(other) > MOST * len(known):
         id, text = other[0]
+        mine, theirs = differing(text, claims[id])
         found.message = (
             f"{len(other)} of {len(known)} predictions have another claim than the gold file has "
-            f"under the same id, first id {id}: '{_short(text)}' in the predictions, "
-            f"'{_short(claims[id])}' in the gold file"
+            f"under the same id, first id {id}: '{mine}' in the predictions, '{theirs}' in the "
+            "gold file"
         )
         found.remedy = _remedy(other, claims)
     return found
@@ -158,16 +163,27 @@ def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str
 
 
 def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
-    """Whether all predictions (AVeriTeC) have the label and the evidence of the gold claims."""
+    """Whether all predictions (AVeriTeC) have the label and the evidence of the gold claims. White
+    space, case and punctuation don't count, nor repeats, what stands behind the first QAs and
+    explanations of a yes or no: a repair or a conversion may have changed these."""
     from components.score.averitec import gold_strings, predicted_strings
 
     claims = {claim.id: claim for claim in gold if claim.label and claim.questions}
-    return bool(predictions) and all(
-        p.id in claims
-        and p.label == claims[p.id].label
-        and predicted_strings(p) == gold_strings(claims[p.id])
-        for p in predictions
-    )
+
+    def copied(prediction: Prediction) -> bool:
+        claim = claims.get(prediction.id)
+        if claim is None or prediction.label != claim.label:
+            return False
+        alone = [
+            Question(question=q.question, answers=[Answer(answer=a.answer) for a in q.answers])
+            for q in claim.questions
+        ]
+        bare = gold_strings(msgspec.structs.replace(claim, questions=alone))
+        known = [{letters(a), letters(b)} for a, b in zip(gold_strings(claim), bare, strict=True)]
+        said = set(map(letters, predicted_strings(prediction))) - {""}
+        return said <= set().union(*known) and all(said & names for names in known[:FIRST])
+
+    return bool(predictions) and all(map(copied, predictions))
 
 
 def _names_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
@@ -208,6 +224,16 @@ def letters(text: str) -> str:
     return "".join(c for c in normalised(text) if c.isalnum())
 
 
-def _short(text: str) -> str:
-    text = " ".join(text.split())
+def differing(one: str, other: str) -> tuple[str, str]:
+    """Two texts for a message, cut so that the first word in which they differ is seen."""
+    words = one.split(), other.split()
+    pairs = zip(*words, strict=False)
+    alike = list(itertools.takewhile(lambda pair: letters(pair[0]) == letters(pair[1]), pairs))
+    far = len(" ".join(word for word, _ in alike)) > SHOWN // 2
+    start = max(0, len(alike) - 3) if far else 0
+    return _short(words[0], start), _short(words[1], start)
+
+
+def _short(words: list[str], start: int) -> str:
+    text = "… " * bool(start) + " ".join(words[start:])
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

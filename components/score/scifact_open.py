@@ -179,9 +179,9 @@ class Retrieved:
     can be scored against many gold sets.
 
     predicted: label by pair, where it is no NEI. best, place: the more probable of SUPPORT and
-    CONTRADICT (a tie is SUPPORT), and the place in the ranking, by pair. rank: as the file gives
-    it, else the place from 1. owner: the claim at each place. last: the last place with the same
-    confidence. notes: what is odd.
+    CONTRADICT (a tie is SUPPORT), and the place in the ranking, by pair; a document without rank
+    has none where others have ranks. rank: as the file gives it, else the place from 1. owner: the
+    claim at each place. last: the last place with the same confidence. notes: what is odd.
     """
 
     def __init__(self, claims: list[Claim], predictions: list[Prediction]) -> None:
@@ -205,13 +205,23 @@ class Retrieved:
                 else f"{len(found) - len(scored)} of {len(found)} retrieved documents have no "
                 "confidence and stand in no ranking; average precision counts them as not found."
             )
+        odd = sum(any(not 0 <= p <= 1 for p in f.probabilities.values()) for f in scored.values())
+        if odd:
+            self.notes.append(
+                f"{odd} of {len(found)} retrieved documents have p_support or p_contradict outside "
+                "0 to 1, which is no probability; they are ranked by it all the same."
+            )
         scores = {pair: max(f.probabilities.values()) for pair, f in scored.items()}
-        if all(finding.rank is not None for finding in scored.values()):
-            order = sorted(scored, key=lambda pair: scored[pair].rank or 0)
-        else:
-            order = sorted(scored, key=lambda pair: -scores[pair])
+        given = {pair: f.rank for pair, f in scored.items() if f.rank is not None}
+        if given and len(given) < len(scored):
+            self.notes.append(
+                f"{len(scored) - len(given)} of {len(found)} retrieved documents have no rank, and "
+                "stand in no ranking; average precision counts them as not found."
+            )
+            scored = {pair: finding for pair, finding in scored.items() if pair in given}
+        order = sorted(scored, key=lambda pair: given.get(pair, -scores[pair]))
         self.place = {pair: i for i, pair in enumerate(order)}
-        self.rank = {pair: scored[pair].rank or i for i, pair in enumerate(order, 1)}
+        self.rank = {pair: given.get(pair, i) for i, pair in enumerate(order, 1)}
         self.best = {pair: _best(finding) for pair, finding in scored.items()}
         self.owner = np.array([pair[0] for pair in order], dtype=np.int64)
         ends = np.flatnonzero(np.diff([*(scores[pair] for pair in order), math.inf]))
@@ -241,10 +251,10 @@ def statistics(
     """The measures of one system against labels by pair; pairs in `aside` don't count.
 
     Precision, recall and F1 are 0 where their denominator is. Average precision goes down the
-    ranking, which the file gives (`rank`; else by confidence): it is the sum, over the places at
-    which the confidence changes, of the rise in recall times the precision there. A document is
-    right in it if its more probable label of SUPPORT and CONTRADICT is gold, whether or not the
-    system decided for NEI; gold documents that were not retrieved count in recall.
+    ranking, which the file gives (`rank`; by confidence where it gives none): it is the sum, over
+    the places at which the confidence changes, of the rise in recall times the precision there. A
+    document is right in it if its more probable label of SUPPORT and CONTRADICT is gold, whether or
+    not the system decided for NEI; gold documents that were not retrieved count in recall.
     """
     counts = system.counts(gold, aside)
     precision = bootstrap.ratio(counts["correct"], counts["predicted"])
