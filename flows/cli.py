@@ -209,19 +209,25 @@ def composed(overrides: list[str]) -> DictConfig:
 
 def from_file(path: Path, changes: list[str]) -> DictConfig:
     """The config in a file, with KEY=VALUE changes to values that it has."""
+    import yaml
     from omegaconf import DictConfig, OmegaConf
 
     from components.errors import ClaimflowError
+    from components.files import check_text
     from flows.params import interpolated
 
     if not path.is_file():
         raise ClaimflowError(f"No {path}: `python -m flows.params` writes params.yaml.")
-    config = OmegaConf.create(interpolated(path.read_text(encoding="utf-8")))
+    check_text(path)
+    here = composed([])
+    try:
+        config = OmegaConf.create(interpolated(path.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise ClaimflowError(yaml_mistake(error, str(path))) from error
     if not isinstance(config, DictConfig):
         raise ClaimflowError(
             f"{path} holds no mapping of settings: `python -m flows.params` writes params.yaml."
         )
-    here = composed([])
     for key in groups().keys() & config.keys():
         if isinstance(name := config._get_node(key)._value(), str) and "${" not in name:
             raise ClaimflowError(
@@ -234,7 +240,10 @@ def from_file(path: Path, changes: list[str]) -> DictConfig:
     for change in changes:
         key, _, value = change.partition("=")
         OmegaConf.set_struct(config, not key.startswith("+"))  # a + adds a key, as in Hydra
-        OmegaConf.update(config, key.lstrip("+"), yaml_value(value))
+        try:
+            OmegaConf.update(config, key.lstrip("+"), yaml_value(value))
+        except yaml.YAMLError as error:
+            raise ClaimflowError(_UNREADABLE.format(change)) from error
     OmegaConf.set_struct(config, True)
     return config
 
@@ -303,6 +312,10 @@ def _defaults(config: str) -> dict[str, str]:
 
 # Mistakes in the config
 
+_UNREADABLE = (
+    "The setting {} can't be read. A value with spaces, letters beyond ASCII or other marks wants "
+    "quotes inside the shell's: 'path=\"my data\"'."
+)
 _NO_CHOICE = "A group takes the name of a choice, not null: give none, as in answerer=none."
 
 
@@ -317,11 +330,22 @@ def file_mistake(error: OSError) -> str:
     return f"{shown[-1]}: {reason}." if shown else f"{reason}."
 
 
+def yaml_mistake(error: Exception, file: str | None = None) -> str:
+    """One line for what is no YAML: where, and what is wrong there."""
+    mark = getattr(error, "problem_mark", None)
+    where = f"{file or mark.name}, line {mark.line + 1}" if mark else file or "A file of settings"
+    return f"{where}: no YAML ({getattr(error, 'problem', None) or error}). Mend it there."
+
+
 def config_mistake(error: BaseException, config: str = "config") -> str | None:
     """One line for an error of Hydra or OmegaConf that a user made, else None. config: the name of
     the flow's, whose keys are proposed for a wrong one."""
     if "hydra" not in sys.modules:
         return None
+    import yaml
+
+    if isinstance(error, yaml.YAMLError):  # in a file of conf/
+        return yaml_mistake(error)
     if "Config group override must be a string" in str(error):
         return _NO_CHOICE
     from hydra.errors import HydraException
@@ -335,11 +359,7 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if "Ambiguous value" in text:
         return f"{text.splitlines()[0]}: give -m to sweep over it, or quotes inside the shell's."
     if type(error).__name__ == "OverrideParseException":
-        return (
-            f"The setting {getattr(error, 'override', '')} can't be read. A value with spaces, "
-            "letters beyond ASCII or other marks wants quotes inside the shell's: "
-            "'path=\"my data\"'."
-        )
+        return _UNREADABLE.format(getattr(error, "override", ""))
     if found := re.search(r"Could not find '(\w+)/([^']*)'", text):
         group, choice = found.groups()
         if not choice:

@@ -68,6 +68,27 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()  # nothing half-written
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (b"a: 1\nb: [1\nc: 2\n", [], "/params.yaml, line 3: no YAML"),
+        (b"a: 1\na: 2\n", [], "/params.yaml, line 2: no YAML (found duplicate key a)"),
+        (b"a: caf\xe9\n", [], "/params.yaml, line 1: byte 0xe9 is no UTF-8"),
+        (b"a: ${\n", [], "no viable alternative at input '${'"),
+        (b"a: 1\n", ["a=[1"], "The setting a=[1 can't be read"),
+    ],
+)
+def test_a_file_of_settings_that_cannot_be_read(
+    text: bytes, words: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "params.yaml").write_bytes(text)
+    done = command("flows.experiment", f"params={tmp_path}/params.yaml", *words)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+
+
 def test_a_measure_that_no_point_of_a_sweep_has(tmp_path: Path) -> None:
     words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", f"outputs={tmp_path}/out")
     done = command(*words, "scorer=retrieval", "primary=qa", f"cache={tmp_path}/cache")
