@@ -14,6 +14,7 @@ import json
 import os
 import posixpath
 import re
+import sqlite3
 import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -273,18 +274,18 @@ def check_answers(uri: str) -> None:
 
 
 def _check_opens(uri: str) -> None:
-    import sqlalchemy
-
     try:
         if not uri.startswith("sqlite:///"):
-            sqlalchemy.create_engine(uri).connect().close()
+            from mlflow.store.db.utils import create_sqlalchemy_engine
+
+            create_sqlalchemy_engine(uri).connect().close()
             return
         _file(uri).parent.mkdir(parents=True, exist_ok=True)
         # Another process may be setting the store up, and hold it.
-        with sqlalchemy.create_engine(uri, connect_args={"timeout": 30}).connect() as connection:
-            connection.exec_driver_sql("PRAGMA schema_version")
-    except (sqlalchemy.exc.SQLAlchemyError, ImportError, OSError) as error:
-        reason = str(error).splitlines()[0]
+        with contextlib.closing(sqlite3.connect(_file(uri), timeout=30)) as database:
+            database.execute("PRAGMA schema_version")
+    except Exception as error:  # whatever a driver raises
+        reason = (str(error) or repr(error)).splitlines()[0]
         raise ClaimflowError(
             f"The tracker's database {uri} can't be opened: {reason}. Name another with "
             "tracking.uri=…"
