@@ -113,12 +113,12 @@ def _registered(reference: str, uri: str, cache: str) -> Found:
 
 @functools.lru_cache(maxsize=64)
 def _of_digest(start: str, uri: str, cache: str) -> Found:
+    from flows.tracking import one_line
+
     client = _client(uri)
-    found = [
-        version
-        for version in client.search_model_versions()
-        if (version.tags or {}).get(DIGEST, "").startswith(start)
-    ]
+    with one_line(uri):
+        known = client.search_model_versions()
+    found = [v for v in known if (v.tags or {}).get(DIGEST, "").startswith(start)]
     if not found:
         raise ClaimflowError(
             f"No model in {uri} has a digest that begins with {start}: give a folder that "
@@ -155,7 +155,8 @@ def _fetched(client: MlflowClient, name: str, version: str, uri: str, cache: str
 def _client(uri: str) -> MlflowClient:
     from mlflow import MlflowClient
 
-    from flows.tracking import check_answers
+    from flows.tracking import check_answers, one_line
 
-    check_answers(uri)
-    return MlflowClient(uri)
+    with one_line(uri):
+        check_answers(uri)
+        return MlflowClient(uri)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 from flows.cli import plain
 
@@ -35,9 +36,13 @@ def main(words: list[str]) -> None:
         raise ClaimflowError(
             f"Unknown word '{unknown[0]}'. `python -m flows.cache --help` shows all."
         )
-    cache = open_cache(
-        options.get("folder") or os.environ.get("CLAIMFLOW_CACHE") or f"{home()}/cache"
-    )
+    folder = options.get("folder") or os.environ.get("CLAIMFLOW_CACHE") or f"{home()}/cache"
+    if not Path(folder, "blobs").is_dir():
+        raise ClaimflowError(
+            f"No cache in {Path(folder).absolute()}: a run makes one. Another is named by "
+            "folder=… or CLAIMFLOW_CACHE."
+        )
+    cache = open_cache(folder)
     if not verbs:
         table = Table(title=str(cache.folder))
         for column in ("kind", "entries", "MiB"):

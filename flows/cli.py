@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,6 +68,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
         if file := next((w for w in words if w.startswith("params=")), None):
             words.remove(file)
             settings = from_file(Path(file.removeprefix("params=")), words)
+            check_added([w for w in words if w.startswith("+")], settings, config)
             check_places(settings)
             check_numbers(settings, config)
             main(settings)
@@ -79,6 +81,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
         def guarded(settings: DictConfig) -> object:
             # Hydra prints a line of its own about what escapes a job: keep ours from it.
             try:
+                check_added([w for w in words if w.startswith("+")], settings, config)
                 check_places(settings)
                 check_numbers(settings, config)
                 return main(settings)
@@ -163,6 +166,30 @@ def _doc(main: Callable[..., object]) -> str:
     return (sys.modules[main.__module__].__doc__ or "").strip()
 
 
+# What a + may add that stands in no file of conf/.
+ADDED = ("until", "hydra")
+
+
+def check_added(added: list[str], settings: DictConfig, config: str) -> None:
+    """Raise for +KEY=VALUE that nothing reads: KEY is no group and no setting of any flow, is not
+    in the pipeline, and no value names it. config: the name of the flow's."""
+    from omegaconf import OmegaConf
+
+    from components.errors import ClaimflowError
+
+    if not added:
+        return
+    texts = [path.read_text(encoding="utf-8") for path in CONF.glob("*.yaml")]
+    known = {*ADDED, *groups(), *re.findall(r"(?m)^(\w+):", "\n".join(texts))}
+    for word in added:
+        key = word.lstrip("+").partition("=")[0]
+        top = re.split(r"[./@]", key)[0]
+        if top in known or top in (settings.get("pipeline") or []):
+            continue
+        if not re.search(rf"\$\{{[^}}]*\b{re.escape(top)}\b", OmegaConf.to_yaml(settings)):
+            raise ClaimflowError(f"Nothing reads '{key}', which {word} adds.{_hint(key, config)}")
+
+
 def check_places(config: DictConfig) -> None:
     """Raise before any work when what it gives could not be written."""
     from components.errors import ClaimflowError
@@ -173,8 +200,18 @@ def check_places(config: DictConfig) -> None:
         place = Path(str(config[key])).absolute()
         there = next(p for p in (place, *place.parents) if p.exists())
         file = key in ("out", "sarif") and there == place
-        if there.is_dir() == file or not os.access(there, os.W_OK):
+        writable = os.access(there, os.W_OK) if there == place and file else _takes_files(there)
+        if there.is_dir() == file or not writable:
             raise ClaimflowError(f"{key}={config[key]}: {there} can't be written to. Name another.")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Can a file be made there? Rights alone don't say it: no file can be made in /proc."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def check_numbers(settings: DictConfig, config: str) -> None:
@@ -209,19 +246,25 @@ def composed(overrides: list[str]) -> DictConfig:
 
 def from_file(path: Path, changes: list[str]) -> DictConfig:
     """The config in a file, with KEY=VALUE changes to values that it has."""
+    import yaml
     from omegaconf import DictConfig, OmegaConf
 
     from components.errors import ClaimflowError
+    from components.files import check_text
     from flows.params import interpolated
 
     if not path.is_file():
         raise ClaimflowError(f"No {path}: `python -m flows.params` writes params.yaml.")
-    config = OmegaConf.create(interpolated(path.read_text(encoding="utf-8")))
+    check_text(path)
+    here = composed([])
+    try:
+        config = OmegaConf.create(interpolated(path.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise ClaimflowError(yaml_mistake(error, str(path))) from error
     if not isinstance(config, DictConfig):
         raise ClaimflowError(
             f"{path} holds no mapping of settings: `python -m flows.params` writes params.yaml."
         )
-    here = composed([])
     for key in groups().keys() & config.keys():
         if isinstance(name := config._get_node(key)._value(), str) and "${" not in name:
             raise ClaimflowError(
@@ -234,7 +277,10 @@ def from_file(path: Path, changes: list[str]) -> DictConfig:
     for change in changes:
         key, _, value = change.partition("=")
         OmegaConf.set_struct(config, not key.startswith("+"))  # a + adds a key, as in Hydra
-        OmegaConf.update(config, key.lstrip("+"), yaml_value(value))
+        try:
+            OmegaConf.update(config, key.lstrip("+"), yaml_value(value))
+        except yaml.YAMLError as error:
+            raise ClaimflowError(_UNREADABLE.format(change)) from error
     OmegaConf.set_struct(config, True)
     return config
 
@@ -303,6 +349,10 @@ def _defaults(config: str) -> dict[str, str]:
 
 # Mistakes in the config
 
+_UNREADABLE = (
+    "The setting {} can't be read. A value with spaces, letters beyond ASCII or other marks wants "
+    "quotes inside the shell's: 'path=\"my data\"'."
+)
 _NO_CHOICE = "A group takes the name of a choice, not null: give none, as in answerer=none."
 
 
@@ -317,11 +367,22 @@ def file_mistake(error: OSError) -> str:
     return f"{shown[-1]}: {reason}." if shown else f"{reason}."
 
 
+def yaml_mistake(error: Exception, file: str | None = None) -> str:
+    """One line for what is no YAML: where, and what is wrong there."""
+    mark = getattr(error, "problem_mark", None)
+    where = f"{file or mark.name}, line {mark.line + 1}" if mark else file or "A file of settings"
+    return f"{where}: no YAML ({getattr(error, 'problem', None) or error}). Mend it there."
+
+
 def config_mistake(error: BaseException, config: str = "config") -> str | None:
     """One line for an error of Hydra or OmegaConf that a user made, else None. config: the name of
     the flow's, whose keys are proposed for a wrong one."""
     if "hydra" not in sys.modules:
         return None
+    import yaml
+
+    if isinstance(error, yaml.YAMLError):  # in a file of conf/
+        return yaml_mistake(error)
     if "Config group override must be a string" in str(error):
         return _NO_CHOICE
     from hydra.errors import HydraException
@@ -335,11 +396,7 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if "Ambiguous value" in text:
         return f"{text.splitlines()[0]}: give -m to sweep over it, or quotes inside the shell's."
     if type(error).__name__ == "OverrideParseException":
-        return (
-            f"The setting {getattr(error, 'override', '')} can't be read. A value with spaces, "
-            "letters beyond ASCII or other marks wants quotes inside the shell's: "
-            "'path=\"my data\"'."
-        )
+        return _UNREADABLE.format(getattr(error, "override", ""))
     if found := re.search(r"Could not find '(\w+)/([^']*)'", text):
         group, choice = found.groups()
         if not choice:
@@ -356,10 +413,24 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
                 f"This flow does not take the group '{key}': leave it out, or choose another where "
                 f"a choice sets it{slot if own else ''}."
             )
-        return f"No setting '{key}'.{_hint(key, config)} `--help` lists them."
+        hint = _unlisted(key, error.__cause__) or _hint(key, config)
+        return f"No setting '{key}'.{hint} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):
-        return f"No setting '{found.group(1)}'.{_hint(found.group(1), config)}"
+        key = str(getattr(error, "full_key", None) or found.group(1))
+        return f"No setting '{key}'.{_unlisted(key, error) or _hint(key, config)}"
     return str(error).splitlines()[0]
+
+
+def _unlisted(key: str, error: BaseException | None) -> str:
+    """How to set a parameter that the class has and its file of conf/ doesn't list; else nothing.
+    error: of OmegaConf, which knows where the key was sought."""
+    import pydoc
+
+    node = getattr(error, "parent_node", None)
+    found = pydoc.locate(str(node["_target_"])) if node and "_target_" in node else None
+    if key.rpartition(".")[2] not in getattr(found, "__dataclass_fields__", {}):
+        return ""
+    return f" {getattr(found, '__name__', '')} has it, though no file lists it: +{key}=… sets it."
 
 
 def _hint(key: str, config: str) -> str:

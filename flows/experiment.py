@@ -71,14 +71,14 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
 def check(config: DictConfig, several: bool = False) -> None:
     """Raise what is missing or misspelt before any work is done. several: other runs are scored by
     the same judge."""
-    from flows.build import build, build_steps, check_settings, scorer_configs
+    from flows.build import build, check_settings, scorer_configs
     from flows.runners import task_runner
     from flows.score import check_judges
-    from flows.stages import training
+    from flows.stages import steps_of, training
 
     check_settings(config)
     dataset = build(config.dataset)
-    training(dataset, dataset.claims(), build_steps(config))
+    training(dataset, dataset.claims(), steps_of(config))
     scorers = [build(node) for node in scorer_configs(config).values()]
     check_judges(scorers if several else [])
     task_runner(config.runner)

@@ -126,7 +126,7 @@ def prepare(config: DictConfig, log: Log) -> Data:
         dataset = build(config.dataset)
         cache = open_cache(str(config.cache))
         claims = dataset.claims()
-        train, overlap = training(dataset, claims, build_steps(config))
+        train, overlap = training(dataset, claims, steps_of(config))
         if overlap:
             log.note(
                 f"{len(overlap)} training claims stand word for word in {dataset.split} "
@@ -182,6 +182,16 @@ def without_training(name: str, step: Step) -> str | None:
     if "findings" in step.writes:  # labels of documents, which no other kind of verdict gives
         return "verdict=none"
     return WITHOUT_TRAINING.get(name.split(".")[0])
+
+
+def steps_of(config: DictConfig) -> dict[str, Step]:
+    """The steps of a run by name, in order. Raises ClaimflowError where there is none."""
+    if steps := build_steps(config):
+        return steps
+    raise ClaimflowError(
+        f"pipeline=[{','.join(map(str, config.pipeline))}] has no step, so nothing would be "
+        "predicted: leave it out, or name slots that are filled."
+    )
 
 
 def training(

@@ -196,7 +196,8 @@ class Stores:
         # What decides whether a page is fetched; a slow host is asked again by retry_failed.
         names = ("robots", "allow", "redirects", "size_limit")
         fetched = {name: getattr(self.fetcher, name) for name in names} if self.fetcher else None
-        return key_of(code, identity(self.provider), steps, fetched, self.gold, self.scope.seed)
+        provider = [identity(self.provider), self.provider.versions(self.ctx)]
+        return key_of(code, provider, steps, fetched, self.gold, self.scope.seed)
 
     def _key(self, ref: CaseRef) -> str:
         return key_of(self._made_by, ref.fields["claim"], ref.fields["queries"])

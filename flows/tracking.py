@@ -14,6 +14,7 @@ import json
 import os
 import posixpath
 import re
+import sqlite3
 import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -40,6 +41,7 @@ TAG_LIMIT = 8000
 BATCH = {"params": 100, "tags": 100, "metrics": 1000}  # items a call
 BATCH_BYTES = 900_000  # a call, as JSON
 
+DATABASES = ("sqlite:", "postgresql", "mysql", "mssql")  # that MLflow keeps runs in
 ANSWER = (4.0, 8.0)  # seconds for a server to be reached, and to answer
 
 STATE = ".mlflow.json"
@@ -72,7 +74,8 @@ def track_training(
     try:
         run_id = _log_training(name, settings, folder, record, config)
     except Exception as error:  # whatever a tracker does must not cost the model
-        say(f"  {_reason(error, config)} The model is kept in {folder}, and not registered.")
+        reason = _reason(error, str(config.tracking.uri))
+        say(f"  {reason} The model is kept in {folder}, and not registered.")
     else:
         say(f"  {name}: MLflow run {run_id}")
 
@@ -157,18 +160,18 @@ def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:
         return str(do(folder, config))
     except Exception as error:  # whatever a tracker does must not cost the run
         say(
-            f"  {_reason(error, config)} The run is kept in {folder}: "
+            f"  {_reason(error, str(config.tracking.uri))} The run is kept in {folder}: "
             "`python -m flows.track` logs it later."
         )
         return None
 
 
-def _reason(error: Exception, config: DictConfig) -> str:
+def _reason(error: Exception, uri: str) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, ClaimflowError):
         return text
     text = text if len(text) <= 200 else f"{text[:200]}…"
-    return f"Tracker {config.tracking.uri}: {type(error).__name__}: {text}."
+    return f"Tracker {uri}: {type(error).__name__}: {text}."
 
 
 def log_folder(folder: Path, config: DictConfig) -> str:
@@ -215,10 +218,20 @@ def log_folder(folder: Path, config: DictConfig) -> str:
 
 
 def connect(config: DictConfig) -> tuple[MlflowClient, str]:
-    """(client, experiment id). Raises ClaimflowError when no server answers at the URI."""
-    tracking = config.tracking
-    check_answers(str(tracking.uri))  # each time: a server may go down or hang during a sweep
-    return _connect(str(tracking.uri), str(tracking.experiment), str(tracking.artifacts))
+    """(client, experiment id). Raises ClaimflowError when no tracker answers at the URI."""
+    uri, name, artifacts = (str(config.tracking[key]) for key in ("uri", "experiment", "artifacts"))
+    with one_line(uri):
+        check_answers(uri)  # each time: a server may go down or hang during a sweep
+        return _connect(uri, name, artifacts)
+
+
+@contextlib.contextmanager
+def one_line(uri: str) -> Iterator[None]:
+    """Raise whatever MLflow, a database or the system says of the tracker as a ClaimflowError."""
+    try:
+        yield
+    except Exception as error:
+        raise ClaimflowError(_reason(error, uri)) from error
 
 
 @functools.lru_cache(maxsize=8)
@@ -231,10 +244,8 @@ def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
 
         client = MlflowClient(uri)
         return client, _experiment(client, name, None)
-    database = Path(uri.removeprefix("sqlite:///"))
-    database.parent.mkdir(parents=True, exist_ok=True)
     # A new store is set up by one process at a time: MLflow's migrations don't wait for another.
-    with filelock.FileLock(f"{database}.lock"):
+    with filelock.FileLock(f"{_file(uri)}.lock"):
         from mlflow import MlflowClient
 
         client = MlflowClient(uri)
@@ -242,8 +253,11 @@ def _connect(uri: str, name: str, artifacts: str) -> tuple[MlflowClient, str]:
 
 
 def check_answers(uri: str) -> None:
-    """Ask a server for what it keeps, for a few seconds at most: MLflow itself waits longer, and
-    tries again. Its health alone says nothing: a server whose database hangs is in health."""
+    """Ask a server for what it keeps, for a few seconds at most, and open a database once: MLflow
+    itself waits longer, and tries again. A server's health alone says nothing: one whose database
+    hangs is in health."""
+    if uri.startswith(DATABASES):
+        _check_opens(uri)
     if not uri.startswith(("http://", "https://")):
         return
     import requests
@@ -257,6 +271,30 @@ def check_answers(uri: str) -> None:
         raise ClaimflowError(
             f"No tracking server answers at {uri}: start it, or name another with tracking.uri=…"
         ) from error
+
+
+def _check_opens(uri: str) -> None:
+    try:
+        if not uri.startswith("sqlite:///"):
+            from mlflow.store.db.utils import create_sqlalchemy_engine
+
+            create_sqlalchemy_engine(uri).connect().close()
+            return
+        _file(uri).parent.mkdir(parents=True, exist_ok=True)
+        # Another process may be setting the store up, and hold it.
+        with contextlib.closing(sqlite3.connect(_file(uri), timeout=30)) as database:
+            database.execute("PRAGMA schema_version")
+    except Exception as error:  # whatever a driver raises
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise ClaimflowError(
+            f"The tracker's database {uri} can't be opened: {reason}. Name another with "
+            "tracking.uri=…"
+        ) from error
+
+
+def _file(uri: str) -> Path:
+    """The file of an SQLite database."""
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0])
 
 
 def _experiment(client: MlflowClient, name: str, artifacts: str | None) -> str:

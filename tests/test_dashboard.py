@@ -39,6 +39,15 @@ def test_a_server_needs_no_dashboard() -> None:
     )
 
 
+@pytest.mark.parametrize("uri", ["foo://x", "sqlite:////proc/x.db"])
+def test_a_tracker_that_is_none_is_one_line(uri: str) -> None:
+    done = flow("dashboard", f"tracking.uri={uri}", f"port={free_port()}")
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert uri in line
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if not (CHROMIUM and DRIVER):

@@ -9,10 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from components.errors import ClaimflowError
 from components.files import ROOT
 from tests.conftest import command
 
@@ -48,6 +50,7 @@ MISTAKES = {
     ),
     "primary=qaa": ("no measure 'qaa' (primary) of this run", "Did you mean 'qa'? Measures: q, qa"),
     "pipeline=[guard,retreiver]": ("pipeline names 'retreiver'", "Did you mean 'retriever'"),
+    "pipeline=[]": ("pipeline=[] has no step", "leave it out"),
     "retriever.bm25.k1=-1": ("k1=-1", "0 or more"),
     "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
     "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
@@ -66,6 +69,88 @@ def test_a_mistake_on_the_command_line(words: str, tmp_path: Path) -> None:
         assert part in lines[0]
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("+limitt=3", "Nothing reads 'limitt', which +limitt=3 adds. Did you mean 'limit'?"),
+        ("++foo.bar=1", "Nothing reads 'foo.bar'"),
+        ("+to=folder", ""),
+        ("+until=guard", ""),
+        ("+guard.other=1", ""),
+        ("+hydra.job.name=x", ""),
+        ("+extra=5 retriever.bm25.k1=${extra}", ""),
+        ("+extra.k1=5 retriever.bm25.k1=${extra.k1}", ""),
+        ("+mine={_target_:x.Y} pipeline=[guard,mine]", ""),
+    ],
+)
+def test_a_plus_adds_only_what_something_reads(word: str, said: str) -> None:
+    from flows.cli import check_added
+    from tests.conftest import compose
+
+    words = word.split()
+    outcome = pytest.raises(ClaimflowError, match=re.escape(said)) if said else nullcontext()
+    with outcome:
+        check_added(words[:1], compose(*words), "config")
+
+
+def test_a_parameter_that_no_file_lists() -> None:
+    """The class of a part has it, so a + sets it."""
+    from flows.cli import config_mistake
+    from tests.conftest import compose
+
+    for key, said in (
+        ("verdicts", " Guard has it, though no file lists it: +part.verdicts=… sets it."),
+        ("verdcts", " Did you mean"),
+    ):
+        added = ("+part={_target_:components.store.guard.Guard}", f"part.{key}=false")
+        with pytest.raises(Exception, match="Could not override") as error:
+            compose(*added)
+        assert f"No setting 'part.{key}'.{said}" in str(config_mistake(error.value))
+
+
+def test_a_folder_that_takes_no_files() -> None:
+    """Whoever is root may write in /proc, and yet can't; found before a run's first line."""
+    done = command("flows.experiment", "cache=/proc/x", "limit=1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: cache=/proc/x: /proc can't be written to. Name another.\n"
+
+
+@pytest.mark.parametrize(
+    ("flow", "word", "said"),
+    [
+        ("setup", "foo=1", "Unknown word 'foo=1'"),
+        ("cache", "folder={}/typo", "No cache in {}/typo"),
+        ("cache", "folder={}", "No cache in {}"),
+    ],
+)
+def test_a_word_that_means_nothing(flow: str, word: str, said: str, tmp_path: Path) -> None:
+    done = command(f"flows.{flow}", word.format(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {said.format(tmp_path)}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (b"a: 1\nb: [1\nc: 2\n", [], "/params.yaml, line 3: no YAML"),
+        (b"a: 1\na: 2\n", [], "/params.yaml, line 2: no YAML (found duplicate key a)"),
+        (b"a: caf\xe9\n", [], "/params.yaml, line 1: byte 0xe9 is no UTF-8"),
+        (b"a: ${\n", [], "no viable alternative at input '${'"),
+        (b"a: 1\n", ["a=[1"], "The setting a=[1 can't be read"),
+    ],
+)
+def test_a_file_of_settings_that_cannot_be_read(
+    text: bytes, words: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "params.yaml").write_bytes(text)
+    done = command("flows.experiment", f"params={tmp_path}/params.yaml", *words)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
 
 
 def test_a_measure_that_no_point_of_a_sweep_has(tmp_path: Path) -> None:

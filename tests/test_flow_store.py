@@ -116,6 +116,30 @@ def test_the_demo_over_its_own_pages(store: Store, tmp_path: Path) -> None:
     assert sorted(map(str, other)) == sorted(map(str, same))
 
 
+def test_a_raw_page_that_was_edited_is_read_again(store: Store, tmp_path: Path) -> None:
+    """A line of the given documents names its page as a file, whose text is in no line."""
+    (tmp_path / "dev.json").write_text(json.dumps([{"claim": "The lake of Morrin was full."}]))
+    line = {"url": "https://a.example/x", "file": "pages/x.html"}
+    for folder in ("knowledge_store", "pages"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "knowledge_store" / "0.json").write_text(json.dumps(line))
+    own = ("dataset=averitec", f"path={tmp_path}", "dataset.train_split=null")
+    given = f"provider.documents={tmp_path}/knowledge_store"
+
+    def text(month: str) -> str:
+        page = f"<p>The lake of Morrin was full in {month}, as its keeper told us then.</p>"
+        (tmp_path / "pages" / "x.html").write_text(f"<html><body>{page}</body></html>")
+        stores.append(done(store(*own, given))["stores"])
+        [kept] = lines(tmp_path / "to" / "knowledge_store_dev" / "0.json")
+        return " ".join(kept["url2text"])
+
+    stores: list[int] = []
+    assert "June" in text("June")
+    assert "July" in text("July")
+    assert "July" in text("July")
+    assert stores == [1, 1, 0]
+
+
 def test_gold_is_refused_on_evaluated_splits_and_used_on_others(
     store: Store, tmp_path: Path
 ) -> None:

@@ -375,6 +375,26 @@ def test_local_index(ctx: Context, tmp_path: Path) -> None:
             Local(documents=bad).search("bread", UNTIL, ctx)
 
 
+def test_a_page_that_a_line_names_is_read_again_when_it_changes(
+    ctx: Context, tmp_path: Path
+) -> None:
+    page = tmp_path / "x.html"
+    page.write_text("<html><body><p>Bread is sold on Sundays, they say.</p></body></html>")
+    (tmp_path / "stores").mkdir()
+    line = {"url": "https://a.example/1", "file": "x.html"}
+    (tmp_path / "stores" / "0.json").write_text(json.dumps(line))
+    local = Local(documents=tmp_path / "stores")
+    before = local.versions(ctx)
+    assert len(local.search("bread", None, ctx)) == 1
+    page.write_text("<html><body><p>Milk is sold on Sundays, they say.</p></body></html>")
+    assert local.versions(ctx) != before
+    assert local.search("bread", None, ctx) == []
+    assert len(local.search("milk", None, ctx)) == 1
+    page.unlink()
+    with pytest.raises(ClaimflowError, match=r"0\.json, line 1: .*x\.html"):
+        local.search("milk", None, ctx)
+
+
 def test_settings_that_can_not_be(tmp_path: Path) -> None:
     with pytest.raises(ClaimflowError, match="n is 0"):
         Searxng(replies=tmp_path, n=0)

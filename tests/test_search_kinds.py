@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from components.cache import Cache
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Document, Hit, Passage, Query
+from components.retrieve import bm25
 from components.retrieve.bm25 import Bm25s
 from components.retrieve.cutoff import PrefixCutoff
 from components.retrieve.dense import Dense
@@ -25,8 +28,9 @@ from components.retrieve.hnsw import Hnsw
 from components.retrieve.okapi import LowerBounded, Okapi
 from components.retrieve.rank import RankBm25
 from components.retrieve.search import Search
+from components.retrieve.sentences import SentenceMax
 from components.retrieve.title import TitleLookup
-from components.step import Context, identity
+from components.step import Context, _parse, code_version, identity
 from components.text import terms
 from tests.test_retrieve import MODEL, QUERIES, TEXTS
 
@@ -251,6 +255,100 @@ def test_a_graph_finds_the_true_neighbours(metric: str, ctx: Context, tmp_path: 
     one, two = (file.read_bytes() for file in tmp_path.rglob("hnsw.faiss"))
     assert one == two
     assert len(found(Hnsw(encoder=encoder, k=500), texts, QUERIES[0], ctx)) == len(texts)
+
+
+# What an index is known by
+
+
+def own_module(folder: Path, name: str, code: str) -> Any:
+    """A module of a user's own, as it stands now."""
+    (folder / f"{name}.py").write_text(code)
+    code_version.cache_clear()
+    _parse.cache_clear()
+    return importlib.import_module(name)
+
+
+OWN = """
+import dataclasses
+from {module} import {base}
+
+@dataclasses.dataclass(kw_only=True)
+class Own({base}):
+    pass
+"""
+
+
+@pytest.mark.parametrize("base", [LowerBounded, FullText, Hnsw], ids=lambda base: base.__name__)
+def test_a_kept_index_is_built_anew_when_its_code_changes(
+    base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(bm25, "KEPT", 0)
+    name, code = f"own_{uuid.uuid4().hex}", OWN.format(module=base.__module__, base=base.__name__)
+    ctx = Context(Cache(tmp_path / "cache"))
+    counts = []
+    for edit in ("", "# a comment", "LIMIT = 3"):
+        own = own_module(tmp_path, name, f"{edit}\n{code}").Own
+        step = own(encoder=Encoder(model=MODEL)) if base is Hnsw else own()
+        step.index("store", TEXTS, ctx)
+        counts.append(ctx.cache.sizes()["artifacts"][0] - (base is Hnsw))  # less the embeddings
+    assert counts == [1, 1, 2]
+
+
+def test_kept_indexes_serve_all_that_differ_in_what_they_do_not_read(tmp_path: Path) -> None:
+    ctx = Context(Cache(tmp_path))
+    encoder = Encoder(model=MODEL)
+    for step in (
+        FullText(),
+        FullText(match="all", stopwords=None, k=5, into="rankings.text", together=True),
+        Hnsw(encoder=encoder),
+        Hnsw(encoder=encoder, ef_search=50),
+    ):
+        step.index("store", TEXTS, ctx)
+    assert ctx.cache.sizes()["artifacts"][0] == 3  # with the embeddings
+    FullText(tokenizer="unicode61").index("store", TEXTS, ctx)
+    assert ctx.cache.sizes()["artifacts"][0] == 4
+
+
+def test_retrievers_of_one_name_have_indexes_of_their_own(
+    ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+import dataclasses
+import numpy as np
+from components.retrieve.search import Search
+
+@dataclasses.dataclass(kw_only=True)
+class Overlap(Search):
+    def index(self, store, texts, ctx):
+        return [{word[:LETTERS] for word in text.split()} for text in texts]
+
+    def scores(self, index, queries, ctx):
+        for query in queries:
+            words = {word[:LETTERS] for word in query.split()}
+            yield np.array([float(len(words & passage)) for passage in index])
+"""
+    monkeypatch.syspath_prepend(tmp_path)
+    cut = {}
+    for letters in (10, 4):
+        module = own_module(tmp_path, f"overlap_{letters}_{uuid.uuid4().hex}", code)
+        module.LETTERS = letters
+        [best, *_] = found(module.Overlap(), ["banks lent", "the bank"], "banking lent", ctx)
+        cut[letters] = best
+    assert cut == {10: (0, 1.0), 4: (0, 2.0)}
+
+
+def test_sentences_that_end_elsewhere_are_encoded_anew(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The encoder keeps vectors by what it is given, which another splitter changes."""
+    texts = ["The bridge closed. The bank raised its rate."]
+    step = SentenceMax(encoder=Encoder(model=MODEL))
+    assert len(step.index("store of two", texts, ctx)[0]) == 2
+    monkeypatch.setattr(
+        "components.retrieve.sentences.sentences", lambda texts: [[text] for text in texts]
+    )
+    assert len(step.index("store of two", texts, ctx)[0]) == 1
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])

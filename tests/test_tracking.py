@@ -319,6 +319,24 @@ def test_a_tracker_in_health_that_does_no_work(
     assert "`python -m flows.track` logs it later" in said
 
 
+@pytest.mark.parametrize("place", ["/proc/x.db", "folder", "text", "text/x.db", "sqlite:other"])
+def test_a_database_that_cannot_be_opened_costs_a_line(
+    place: str, config: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MLflow tries ten times, and the lock beside a file may wait without end."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("A text that is no database, whatever its name says.")
+    config.tracking.uri = place if ":" in place else f"sqlite:///{tmp_path / place}"
+    start = time.perf_counter()
+    with Log(config) as run:
+        pass
+    assert time.perf_counter() - start < 20
+    assert run.record.status == "finished"
+    [said] = (line for line in capsys.readouterr().err.splitlines() if "racker" in line)
+    assert f"The tracker's database {config.tracking.uri} can't be opened: " in said
+    assert "`python -m flows.track` logs it later" in said
+
+
 @pytest.mark.slow
 def test_tracker_down_then_a_real_server(
     config: Any, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -106,9 +106,10 @@ class EvidenceQuestions(Prompted):
                 "split whose claims have them with dataset.train_split=…"
             )
         search = Bm25s()
+        answers = [one.answer for one in pool]
         index: Any = ctx.loaded(
-            key_of("answers index", ctx.train_digest),
-            lambda: search.index("", [one.answer for one in pool], ctx),
+            key_of(__name__, ctx.train_digest),
+            lambda: search.index(key_of(answers), answers, ctx),
         )
         near = []
         texts = [text for _, text in asked]

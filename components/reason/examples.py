@@ -33,7 +33,7 @@ def examples(
     if not k:
         return [[] for _ in claims]
     pool: dict[str, Claim] = ctx.loaded(
-        key_of("examples", ctx.train_digest, labels),
+        key_of(__name__, "pool", ctx.train_digest, labels),
         lambda: {
             normalised(claim.text): claim
             for claim in reversed(ctx.train)
@@ -48,9 +48,10 @@ def examples(
             "with dataset.train_split=…"
         )
     names, search = list(pool), Bm25s()
+    texts = [claim.text for claim in pool.values()]
     index: Any = ctx.loaded(
-        key_of("examples index", ctx.train_digest, labels),
-        lambda: search.index("", [claim.text for claim in pool.values()], ctx),
+        key_of(__name__, "index", ctx.train_digest, labels),
+        lambda: search.index(key_of(texts), texts, ctx),
     )
     short = np.array([len(claim.questions) < questions for claim in pool.values()])
     found = []

@@ -71,7 +71,7 @@ class StackedVerdict(Nested, TrainedStep):
         model = ctx.model(self)
         seed = ctx.seed_for("stacked verdict")
         learned, learner = ctx.loaded(
-            key_of("stack", model.digest, self.learner, seed),
+            key_of(__name__, model.digest, self.learner, seed),
             lambda: _fitted(Path(model.path), self.learner, seed),
         )
         each = [self._said(name, step, cases, ctx) for name, step in self.members.items()]

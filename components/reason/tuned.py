@@ -227,7 +227,7 @@ class TunedVerdict(TrainedStep):
         model = ctx.model(self)
         torch.set_num_threads(self.trainer.threads)
         judge: Judge = ctx.loaded(
-            key_of("tuned verdict", model.digest),
+            key_of(__name__, model.digest),
             lambda: Judge.of(Path(model.path), self.model),
             large=True,
         )

@@ -126,7 +126,7 @@ class HeadVerdict(TrainedStep):
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         model = ctx.model(self)
-        head: Head = ctx.loaded(key_of("verdict head", model.digest), lambda: Head(model.path))
+        head: Head = ctx.loaded(key_of(__name__, model.digest), lambda: Head(model.path))
         for case in cases:
             if not case.evidence:
                 case.verdict = verdict(head.about.frequencies, "No evidence was found.")

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.cache import key_of
 from components.errors import ClaimflowError
 from components.retrieve.search import Search
-from components.step import Context, code_version
+from components.step import Context
 from components.text import Analysis, Words, analyse, check_terms
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ class Bm25(Search):
 
         if sum(map(len, texts)) < KEPT:
             return build()
-        key = key_of(code_version(__name__), self._index_key(store))
-        return Weighted.load(Path(ctx.cache.artifact(key, write).path))
+        return Weighted.load(Path(ctx.cache.artifact(self.index_key(store), write).path))
 
     def scores(self, index: Weighted, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:
         for query in analyse(queries, self.analysis()):

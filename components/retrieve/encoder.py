@@ -100,7 +100,7 @@ class Encoder:
         return [_unit(vectors) for vectors in found]
 
     def _loaded(self, ctx: Context) -> Forward:
-        key = key_of("encoder", identity(self.model), self.device, self.dtype, self.pooling)
+        key = key_of(__name__, identity(self.model), self.device, self.dtype, self.pooling)
         model: Forward = ctx.loaded(
             key, lambda: Forward(self.model, self.device, self.dtype, self.pooling), large=True
         )

@@ -54,7 +54,9 @@ class FullText(Search):
                 base.execute("INSERT INTO p(p) VALUES ('optimize')")
                 base.commit()
 
-        artifact = ctx.cache.artifact(key_of("fts5", self.tokenizer, store), build)
+        # SQLite comes with Python, so its version is none of a package.
+        key = key_of(self.index_key(store, "match", "stopwords"), sqlite3.sqlite_version)
+        artifact = ctx.cache.artifact(key, build)
         return Path(artifact.path) / "index.sqlite", len(texts)
 
     def scores(self, index: Any, queries: list[str], ctx: Context) -> Iterator[np.ndarray]:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.cache import key_of
 from components.errors import ClaimflowError
 from components.retrieve.dense import Dense
-from components.step import Context, identity
+from components.step import Context
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,9 +47,8 @@ class Hnsw(Dense):
             index.add(vectors)
             faiss.write_index(index, str(folder / "hnsw.faiss"))
 
-        settings = [self.metric, self.neighbours, self.ef_construction]
-        key = key_of("hnsw", identity(self.encoder), settings, store)
-        index: Any = faiss.read_index(str(Path(ctx.cache.artifact(key, build).path) / "hnsw.faiss"))
+        kept = ctx.cache.artifact(self.index_key(store, "ef_search"), build)
+        index: Any = faiss.read_index(str(Path(kept.path) / "hnsw.faiss"))
         index.hnsw.efSearch = self.ef_search
         return index
 

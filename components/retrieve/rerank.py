@@ -216,7 +216,7 @@ class CrossEncoderRerank(Rerank):
         import torch
 
         model = ctx.loaded(
-            key_of("cross-encoder", identity(self.model), self.max_length), self._load, large=True
+            key_of(repr(type(self)), identity(self.model), self.max_length), self._load, large=True
         )
         pairs = [
             (well_formed(case.queries[query].text), well_formed(text))

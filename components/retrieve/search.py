@@ -106,16 +106,14 @@ class Search(Ranker):
     def opened(self, store: str, passages: list[Passage], ctx: Context) -> Any:
         """The index of the passages with this digest, made once as long as it is in use."""
         return recent(ctx).get(
-            self._index_key(store), lambda: self.index(store, [p.text for p in passages], ctx)
+            self.index_key(store), lambda: self.index(store, [p.text for p in passages], ctx)
         )
 
-    def _index_key(self, store: str) -> str:
-        fields = {
-            field.name: identity(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-            if field.name not in ("k", "into", "together")
-        }
-        return key_of(type(self).__name__, fields, store)
+    def index_key(self, store: str, *unread: str) -> str:
+        """What the index of these passages is known by, in this process and in the cache: the
+        class, its code and packages, and the parameters but for `unread`, which a kept index
+        doesn't depend on."""
+        return key_of("index", identity(self, ("k", "into", "together", *unread)), store)
 
 
 def check_k(step: Search, name: str, refs: list[CaseRef], cache: Cache) -> str | None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from components.cache import key_of
 from components.retrieve.dense import Dense
 from components.step import Context
 from components.text import sentences
@@ -28,10 +29,9 @@ class SentenceMax(Dense):
 
         parts = sentences(texts)
         first = np.cumsum([0, *map(len, parts)])[:-1]
-        vectors = self.encoder.passages(
-            f"sentences {store}", [part for text in parts for part in text], ctx
-        )
-        return vectors, first
+        every = [part for text in parts for part in text]
+        # By their content: where sentences end is not the encoder's, whose vectors are kept.
+        return self.encoder.passages(key_of("sentences", every), every, ctx), first
 
     def compare(self, index: Any, vectors: np.ndarray) -> Iterable[np.ndarray]:
         import numpy as np

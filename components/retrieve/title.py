@@ -70,7 +70,7 @@ class TitleLookup(Ranker):
         if store is None:
             return make()
         found: list[tuple[str, list[str]]] = recent(ctx).get(
-            key_of("titles", self.stemmer, store), make
+            key_of(__name__, self.stemmer, store), make
         )
         return found
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
+from components.cache import key_of
 from components.engines.base import Engine, Request
 from components.errors import ClaimflowError, nearest
 from components.reason.examples import examples
@@ -238,7 +239,7 @@ def _similar_gold_paragraph(source: Source) -> list[str]:
     found = []
     for document in source.case.documents:
         texts = paragraphs(document)
-        index = Bm25s().index("", texts, source.ctx)
+        index = Bm25s().index(key_of(texts), texts, source.ctx)
         for scores in Bm25s().scores(index, [source.claim.text], source.ctx):
             if scores.max() > 0:
                 found.append(texts[int(scores.argmax())])

@@ -145,7 +145,7 @@ class PairTask(TrainedStep):
         torch.set_num_threads(self.trainer.threads)
         model = ctx.model(self)
         found: tuple[CrossEncoder, Trained] = ctx.loaded(
-            key_of(self.task, model.digest), lambda: self.load(Path(model.path)), large=True
+            key_of(repr(type(self)), model.digest), lambda: self.load(Path(model.path)), large=True
         )
         return found
 

@@ -49,6 +49,10 @@ class Provider:
     def check(self) -> None:
         """Raise ClaimflowError for what would stop every query: a file or key that is missing."""
 
+    def versions(self, ctx: Context) -> list[str]:
+        """Names and digests of files that results come from, beyond those that parameters name."""
+        return []
+
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterable[Result]:
         """What the provider itself says, best first; it looks at `until` where it can."""
         raise NotImplementedError(type(self).__name__)

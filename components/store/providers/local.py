@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from components.cache import key_of
 from components.datasets.dates import parse_date
 from components.errors import ClaimflowError
+from components.files import file_digest
 from components.records import Document, Record, read_lines
 from components.retrieve.bm25 import Bm25s
 from components.step import Context, identity
@@ -75,30 +77,47 @@ class Local(Provider):
             texts = [
                 " ".join([document.title or "", *document.sentences]) for document in documents
             ]
-            return documents, Bm25s().index("", texts, ctx)
+            return documents, Bm25s().index(key_of(texts), texts, ctx)
 
-        found: tuple[list[Document], Any] = ctx.loaded(f"local index {self._key()}", load)
+        found: tuple[list[Document], Any] = ctx.loaded(self._key("index", ctx), load)
         return found
 
     def _by_url(self, ctx: Context) -> dict[str, Document]:
-        found: dict[str, Document] = ctx.loaded(f"local documents {self._key()}", self._read)
+        found: dict[str, Document] = ctx.loaded(self._key("documents", ctx), self._read)
         return found
 
-    def _key(self) -> str:
+    def versions(self, ctx: Context) -> list[str]:
+        """Names and digests of the raw pages that lines name; of one that is not there, its name
+        alone."""
+        folder = Path(self.documents)
+        named: list[str] = ctx.loaded(
+            key_of(repr(type(self)), "pages", identity(folder)),
+            lambda: sorted({line.file for _, _, line in self._lines() if line.file}),
+        )
+        paths = [(name, folder.parent / name) for name in named]
+        return [f"{name} {file_digest(path) if path.is_file() else ''}" for name, path in paths]
+
+    def _key(self, what: str, ctx: Context) -> str:
         self.check()
-        return str(identity(Path(self.documents)))
+        return key_of(repr(type(self)), what, identity(Path(self.documents)), self.versions(ctx))
+
+    def _lines(self) -> Iterator[tuple[Path, int, _Line]]:
+        """(file, line number, line) of every store."""
+        folder = Path(self.documents)
+        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json*")):
+            for number, line in read_lines(path, _Line):
+                yield path, number, line
 
     def _read(self) -> dict[str, Document]:
         folder = Path(self.documents)
         found: dict[str, Document] = {}
-        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json*")):
-            for number, line in read_lines(path, _Line):
-                try:
-                    document = _document(line, folder.parent)
-                except (ClaimflowError, OSError) as error:
-                    raise ClaimflowError(f"{path}, line {number}: {error}") from error
-                if document.url and document.sentences:
-                    found.setdefault(same_url(document.url), document)
+        for path, number, line in self._lines():
+            try:
+                document = _document(line, folder.parent)
+            except (ClaimflowError, OSError) as error:
+                raise ClaimflowError(f"{path}, line {number}: {error}") from error
+            if document.url and document.sentences:
+                found.setdefault(same_url(document.url), document)
         if not found:
             raise ClaimflowError(
                 f"provider.documents={folder} has no page with an address and text: give a store "

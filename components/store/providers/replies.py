@@ -177,7 +177,8 @@ class Recorded(Provider):
 
     def results(self, query: str, until: datetime.date | None, ctx: Context) -> Iterator[Result]:
         self.check()
-        known = ctx.loaded(f"recorded {file_digest(Path(self.file))}", self._read)
+        key = key_of(repr(type(self)), file_digest(Path(self.file)))
+        known = ctx.loaded(key, self._read)
         replies = known.get((query, until)) or known.get((query, None))
         if replies is None:
             raise QueryError(f"{self.file} has no reply to {query[:80]!r} until {until}")
