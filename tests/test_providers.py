@@ -375,6 +375,18 @@ def test_local_index(ctx: Context, tmp_path: Path) -> None:
             Local(documents=bad).search("bread", UNTIL, ctx)
 
 
+def test_two_large_collections_have_indexes_of_their_own(
+    ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index of much text is kept in the cache, where all but its texts is the same."""
+    monkeypatch.setattr("components.retrieve.bm25.KEPT", 0)
+    for word in ("bread", "milk"):
+        page = {"url": f"https://a.example/{word}", "url2text": [f"There is {word}."]}
+        (tmp_path / f"{word}.json").write_text(json.dumps(page))
+        local = Local(documents=tmp_path / f"{word}.json")
+        assert [r.url for r in local.search(word, None, ctx)] == [page["url"]]
+
+
 def test_a_page_that_a_line_names_is_read_again_when_it_changes(
     ctx: Context, tmp_path: Path
 ) -> None:

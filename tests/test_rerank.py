@@ -166,6 +166,23 @@ def test_cross_encoder_is_sentence_transformers(ctx: Context, cross_encoder: Pat
     assert identity(small) == identity(step)
 
 
+def test_a_class_that_loads_otherwise_has_a_model_of_its_own(
+    ctx: Context, cross_encoder: Path
+) -> None:
+    class Short(CrossEncoderRerank):
+        def _load(self) -> Any:
+            model = super()._load()
+            model.max_seq_length = 8
+            return model
+
+    made = [case([0, 1, 4]) for _ in range(2)]
+    whole, short = (
+        ran(step(model=cross_encoder), one, ctx)
+        for step, one in zip((CrossEncoderRerank, Short), made, strict=True)
+    )
+    assert whole != short
+
+
 def test_fetch_and_k(ctx: Context) -> None:
     [found] = ran(DenseRerank(encoder=ENCODER, fetch=3, k=2), case([4, 3, 1, 0]), ctx)
     assert {i for i, _ in found} < {4, 3, 1}

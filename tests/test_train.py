@@ -163,6 +163,12 @@ def test_an_adapter_by_each_of_its_names_and_where_it_is_from(
     (place.folder / "models" / "judge").rename(verdict)
 
 
+@pytest.mark.parametrize("name", ["models:/judge/1", "deadbeef00"])
+def test_a_registry_that_is_none_is_one_line(name: str) -> None:
+    with pytest.raises(ClaimflowError, match=r"^Tracker foo://x: "):
+        resolve(name, compose("config", "tracking.uri=foo://x"))
+
+
 @pytest.mark.slow
 def test_what_is_no_adapter(place: Place, verdict: Path) -> None:
     config = compose("config", *place.tracking)
