@@ -36,12 +36,10 @@ def main(words: list[str]) -> None:
         raise ClaimflowError(
             f"Unknown word '{unknown[0]}'. `python -m flows.cache --help` shows all."
         )
-    folder = options.get("folder") or os.environ.get("CLAIMFLOW_CACHE") or f"{home()}/cache"
-    if not Path(folder, "blobs").is_dir():
-        raise ClaimflowError(
-            f"No cache in {Path(folder).absolute()}: a run makes one. Another is named by "
-            "folder=… or CLAIMFLOW_CACHE."
-        )
+    given = options.get("folder")
+    if given and not Path(given, "blobs").is_dir():  # mistyped, it would be made
+        raise ClaimflowError(f"No cache in {Path(given).absolute()}: a run makes one.")
+    folder = given or os.environ.get("CLAIMFLOW_CACHE") or f"{home()}/cache"
     cache = open_cache(folder)
     if not verbs:
         table = Table(title=str(cache.folder))
