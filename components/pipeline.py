@@ -16,7 +16,7 @@ import msgspec
 from components.cache import Action, Cache, key_of
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Record, decode, encode, field_type
-from components.step import Context, Step, TrainedStep, identity, running
+from components.step import Context, Step, TrainedStep, identity, keyed_by_train
 
 
 class Cost(Record):
@@ -59,7 +59,7 @@ def keys_of(step: Step, refs: list[CaseRef], ctx: Context) -> list[str]:
     base = [identity(step)]
     if isinstance(step, TrainedStep):
         base.append(ctx.model(step).digest)
-    elif step.needs_train:
+    if keyed_by_train(step):
         base.append(ctx.train_digest)
     if step.seeded:
         base.append(ctx.seed)
@@ -98,8 +98,7 @@ def run_step(step: Step, name: str, refs: list[CaseRef], ctx: Context) -> list[C
             cases = [load(ref, step.reads, ctx.cache) for ref in todo.values()]
             before = dict(ctx.tokens)
             start = time.perf_counter()
-            with running(step):
-                results = step.run(cases, ctx)
+            results = step.run(cases, ctx.held(step))
             share = len(todo)
             cost = {"seconds": round((time.perf_counter() - start) / share, 6)}
             for kind in before:

@@ -18,8 +18,8 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextvars import ContextVar
+import uuid
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -101,6 +101,8 @@ class Context:
     for, see `loaded`. learned: the training claims as cases, for steps that learn from those.
     """
 
+    _held: Step | None = None  # the step that it is for
+
     def __init__(
         self,
         cache: Cache,
@@ -122,9 +124,17 @@ class Context:
     @property
     def train(self) -> list[Claim]:
         """The training claims. Raises ClaimflowError for a step that does not say it needs them."""
-        if (step := _running.get()) and not step.needs_train:
+        if (step := self._held) and not keyed_by_train(step):
             raise ClaimflowError(_undeclared(step, "ctx.train", "needs_train"))
         return self._train
+
+    def held(self, step: Step | None) -> Context:
+        """The same context for `step` alone, which it holds to what the step says that it uses, in
+        whatever thread; None: for all uses."""
+        same = _Held.__new__(_Held)
+        same.__dict__ = self.__dict__
+        same._held = step
+        return same
 
     def cases(self, step: TrainedStep) -> list[Case]:
         """The training claims as cases, with the fields that `step` learns from."""
@@ -143,7 +153,7 @@ class Context:
 
         Raises ClaimflowError for a step that does not say that it is seeded.
         """
-        if (step := _running.get()) and not step.seeded:
+        if (step := self._held) and not step.seeded:
             raise ClaimflowError(_undeclared(step, "ctx.seed_for", "seeded"))
         return int(key_of(self.seed, *what)[:8], 16)
 
@@ -157,8 +167,7 @@ class Context:
         def fit(folder: Path) -> None:
             _make_room(self.stage)
             start = time.perf_counter()
-            with running(None):  # all that `fit` may use is in its key
-                step.fit(self._train, folder, self)
+            step.fit(self._train, folder, self.held(None))  # all that it may use is in its key
             cost = {"seconds": round(time.perf_counter() - start, 3)}
             self.cache.record(key_of("cost", key), Action(outputs=[], cost=cost))
 
@@ -193,24 +202,20 @@ class Context:
             return _models[key]
 
 
-_running: ContextVar[Step | None] = ContextVar("running", default=None)
+class _Held(Context):
+    __slots__ = ("_held",)  # all else it shares
 
 
-@contextlib.contextmanager
-def running(step: Step | None) -> Iterator[None]:
-    """Hold `step` to what it says that it uses, as long as it runs in this thread."""
-    before = _running.set(step)
-    try:
-        yield
-    finally:
-        _running.reset(before)
+def keyed_by_train(step: Step) -> bool:
+    """Whether the training claims are in the key of what `run` gives."""
+    return step.needs_train and not (isinstance(step, TrainedStep) and step.given())
 
 
 def _undeclared(step: Step, what: str, flag: str) -> str:
-    return (
-        f"{type(step).__name__} uses {what}, which is not in its cache key: say `{flag}: ClassVar "
-        "= True` in the class."
-    )
+    remedy = f"say `{flag}: ClassVar = True` in the class"
+    if isinstance(step, TrainedStep) and what == "ctx.train":
+        remedy = "in `run`, take what `fit` learned"
+    return f"{type(step).__name__} uses {what}, which is not in its cache key: {remedy}."
 
 
 _models: dict[str, Any] = {}
@@ -330,6 +335,7 @@ def _is_own(package: str) -> bool:
     )
 
 
+_BEGAN = time.time_ns()  # this process, nearly
 _parse_lock = threading.Lock()  # CPython 3.11 counts the depth of all threads' parsing as one's
 
 
@@ -339,12 +345,16 @@ def _parse(module: str) -> tuple[str, set[str]]:
     spec = importlib.util.find_spec(module)
     if not spec or not spec.origin or not spec.origin.endswith(".py"):
         return "", set()
-    importlib.import_module(module)
+    before = module in sys.modules
+    with contextlib.suppress(Exception):  # what can't be imported is not run: an optional part
+        importlib.import_module(module)
     source = Path(spec.origin).read_text(encoding="utf-8")
+    # Edited since it was imported: what it makes is kept under a key that nobody finds.
+    edited = before and _BEGAN < Path(spec.origin).stat().st_mtime_ns <= time.time_ns()
     with _parse_lock:
         tree = ast.parse(source)
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
-    imported = {package} - {""}  # whose own code is run, too
+    imported = {package, module.rpartition(".")[0]} - {"", module}  # their code is run, too
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
@@ -363,7 +373,7 @@ def _parse(module: str) -> tuple[str, set[str]]:
             and isinstance(body[0].value.value, str)
         ):
             node.body = body[1:]
-    return digest(ast.dump(tree).encode()), imported
+    return digest(ast.dump(tree).encode()) + f" {uuid.uuid4()}" * edited, imported
 
 
 def _modules(package: str, names: list[str]) -> set[str]:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib
 import re
+import types
 import typing
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,12 @@ def _class(target: str) -> tuple[Any, dict[str, Any]]:
         ) from error
     if not dataclasses.is_dataclass(found):
         return found, {}
-    code_version(found.__module__)  # now: what is edited in the middle of a run is none of its code
-    return found, typing.get_type_hints(found)
+    try:
+        # Now: what is edited in the middle of a run is none of its code.
+        code_version(found.__module__)
+        return found, typing.get_type_hints(found)
+    except (NameError, SyntaxError) as error:
+        raise ClaimflowError(f"{target}: what it is made of can't be read: {error}.") from error
 
 
 def wrong_parameters(text: str) -> str:
@@ -92,16 +97,16 @@ def wrong_parameters(text: str) -> str:
 
 def with_paths(value: Any, hint: Any) -> Any:
     """`value` with a Path, whose content enters cache keys, for each text that is to be one."""
-    kinds = [*_kinds(hint), typing.get_origin(hint)]
-    if isinstance(value, str):
-        return Path(value) if Path in kinds else value
-    inner = next((kind for kind in (hint, *kinds) if typing.get_origin(kind) is type(value)), None)
-    if inner is None:
-        return value
-    of = typing.get_args(inner)[-1]
-    if isinstance(value, dict):
-        return {key: with_paths(item, of) for key, item in value.items()}
-    return [with_paths(item, of) for item in value]
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    for kind in typing.get_args(hint) if union else (hint,):
+        of = [part for part in typing.get_args(kind) if part is not ...]
+        if isinstance(value, str) and kind is Path:
+            return Path(value)
+        if isinstance(value, dict) and len(of) == 2:
+            return {key: with_paths(item, of[1]) for key, item in value.items()}
+        if isinstance(value, list) and of:
+            return [with_paths(item, of[min(i, len(of) - 1)]) for i, item in enumerate(value)]
+    return value
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:

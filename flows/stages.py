@@ -65,11 +65,20 @@ def fit(name: str, config: dict[str, Any], scope: dict[str, Any]) -> str:
 
 
 @task(cache_policy=NO_CACHE, task_run_name="{name} shard {number}")
-def shard(name: str, number: int, config: dict[str, Any], refs: str, scope: dict[str, Any]) -> str:
-    """Run a step on a shard. `refs` and the result are digests of lists of case references."""
+def shard(
+    name: str, number: int, config: dict[str, Any], made: str, refs: str, scope: dict[str, Any]
+) -> str:
+    """Run a step on a shard. `refs` and the result are digests of lists of case references, `made`
+    is the key of the step's identity: another process may find other code."""
     ctx = context(Scope(**scope), name)
+    step = build(config)
+    if key_of(identity(step)) != made:
+        raise ClaimflowError(
+            f"Code, or a file, that step {name} is made of was edited while the run was going. "
+            "Start again: what is finished is kept."
+        )
     cases = decode(ctx.cache.get(refs) or b"", list[CaseRef])
-    return ctx.cache.put(encode(run_step(build(config), name, cases, ctx)))
+    return ctx.cache.put(encode(run_step(step, name, cases, ctx)))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="index {name} {passages}")
@@ -299,6 +308,7 @@ def run_stage(
 
     start = time.perf_counter()
     step = build(config)
+    made = key_of(identity(step))
     ctx = context(scope, name)
     if isinstance(step, TrainedStep):
         fit(name, config, plain(scope))
@@ -314,7 +324,7 @@ def run_stage(
         part = todo[at : at + shard_size]
         digest = ctx.cache.put(encode([refs[i] for i in part]))
         submitted = shard.with_options(tags=tags, **retry).submit(
-            name, number, config, digest, plain(scope)
+            name, number, config, made, digest, plain(scope)
         )
         futures.append((part, submitted))
     with tqdm(total=len(todo), desc=name, unit="case", delay=2, leave=False, disable=None) as bar:
@@ -330,7 +340,7 @@ def run_stage(
         cached=sum(1 for r in finished if not r.error and r.trace and r.trace[-1].cached),
         failed=sum(1 for ref in finished if ref.error),
         seconds=round(time.perf_counter() - start, 3),
-        identity=key_of(identity(step)),
+        identity=made,
     )
     return finished, report
 

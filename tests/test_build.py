@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from components.step import identity
@@ -16,6 +17,9 @@ class Part:
     several: list[Path] | None = None
     named: dict[str, Path] = dataclasses.field(default_factory=dict)
     texts: list[str] | None = None
+    mapping: Mapping[str, Path] = dataclasses.field(default_factory=dict)
+    pair: tuple[str, Path] | None = None
+    files: Sequence[Path] = ()
     name: str | None = None
 
 
@@ -28,6 +32,9 @@ def test_a_path_of_a_config_is_keyed_by_content(tmp_path: Path) -> None:
     assert build(node | {"more": str(file)}).more == file
     many = build(node | {"several": [str(file)], "named": {"a": str(file)}, "texts": ["a"]})
     assert (many.several, many.named, many.texts) == ([file], {"a": file}, ["a"])
+    name = str(file)
+    more = build(node | {"mapping": {"a": name}, "pair": [name, name], "files": [name]})
+    assert (more.mapping, more.pair, more.files) == ({"a": file}, [name, file], [file])
     before = identity(part)
     file.write_text("two")
     assert identity(build(node)) != before

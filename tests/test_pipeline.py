@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from components import step as step_module
@@ -156,13 +159,39 @@ def test_a_prompt_edited_while_a_step_runs_leaves_nothing_behind(
 def test_a_step_says_what_else_is_in_its_key(ctx: Context, uses: str, flag: str) -> None:
     class Uses(Ask):
         def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-            eval(uses)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(eval, uses, {"ctx": ctx}).result()
             return super().run(cases, ctx)
 
     with pytest.raises(ClaimflowError, match=rf"^Uses uses ctx\..* say `{flag}: ClassVar = True`"):
         run_step(Uses(), "ask", refs(ctx, "A"), ctx)
     setattr(Uses, flag, True)
     run_step(Uses(), "ask", refs(ctx, "A"), ctx)
+
+
+def test_training_claims_are_in_the_key_of_a_trained_step_or_refused(tmp_path: Path) -> None:
+    class Looks(Learn):
+        folder: Path | None = None
+
+        def given(self) -> Path | None:
+            return self.folder
+
+        def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+            return [msgspec.structs.replace(c, dropped={"n": len(ctx.train)}) for c in cases]
+
+        def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
+            (folder / "n").write_text("the same")
+
+    step, found = Looks(), []
+    for n in (1, 2):
+        ctx = Context(Cache(tmp_path / "cache"), [Claim(id=str(i), text="t") for i in range(n)])
+        [ref] = run_step(step, "looks", refs(ctx, "A"), ctx)
+        found.append(load(ref, ("dropped",), ctx.cache).dropped)
+    assert found == [{"n": 1}, {"n": 2}]
+    step.folder = tmp_path / "given"
+    step.folder.mkdir()
+    with pytest.raises(ClaimflowError, match=r"Looks uses ctx.train, .* take what `fit` learned"):
+        run_step(step, "looks", refs(ctx, "A"), ctx)
 
 
 def test_the_order_of_parts_is_in_the_key() -> None:
@@ -207,9 +236,12 @@ def test_editing_code_changes_the_key_but_comments_do_not(
     (package / "helper.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
 
-    def version() -> str:
+    def version() -> str:  # of a process that begins
+        monkeypatch.setattr(step_module, "_BEGAN", time.time_ns())
         code_version.cache_clear()
         _parse.cache_clear()
+        for module in [module for module in sys.modules if module.startswith(name)]:
+            del sys.modules[module]
         return code_version(name)
 
     before = version()
@@ -245,9 +277,29 @@ def test_code_is_followed_however_it_is_imported_and_is_imported_with_its_key(
     assert any(module.endswith(file.stem) for module in named)  # an edit from here on is not run
     file.write_text("x = 2\n")
     assert code_version(f"{name}.steps.step") == before
+    found = set()
+    for _ in range(2):  # read anew, but imported before: a key that nobody finds again
+        code_version.cache_clear()
+        _parse.cache_clear()
+        found.add(code_version(f"{name}.steps.step"))
+    assert len(found - {before}) == 2
+
+
+def test_an_optional_import_that_fails_is_in_the_key_and_harms_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"package_{uuid.uuid4().hex}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / name / "extra.py").write_text("import not_installed\n")
+    lines = f"try:\n    from {name} import extra\nexcept ImportError:\n    extra = None\n"
+    (tmp_path / name / "step.py").write_text(lines)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = code_version(f"{name}.step")
+    (tmp_path / name / "extra.py").write_text("import not_installed_either\n")
     code_version.cache_clear()
     _parse.cache_clear()
-    assert code_version(f"{name}.steps.step") != before
+    assert code_version(f"{name}.step") != before
 
 
 def test_a_package_of_ones_own_is_keyed_by_the_components_that_it_uses(
