@@ -471,7 +471,7 @@ def float32_head(head: Any) -> None:
     labels tie in bfloat16."""
     import torch
 
-    from components.train.head import float32_linear
+    from components.train.head import Float32Linear
 
     linear = [module for module in head.modules() if isinstance(module, torch.nn.Linear)]
-    linear[-1].__class__ = float32_linear()
+    linear[-1].__class__ = Float32Linear
