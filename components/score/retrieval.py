@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import struct
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from components.urls import same_url
 Qrels: TypeAlias = dict[str, dict[str, int]]
 """{claim id: {document id: grade}}; a grade above 0 is relevant."""
 
+FLOAT_MAX = 3.4028234663852886e38  # of single precision
 MEASURES = ("ndcg_at_10", "recall_at_10", "recall_at_100", "mrr", "ap")
 
 
@@ -31,7 +33,8 @@ class Retrieval(Scorer):
     Documents are told apart by id, or by URL where the id is one (`same_url` decides). A claim's
     own fact-checking article is neither relevant nor a mistake: it is taken out of both sides.
 
-    official: order documents of one score by id, from the last, as trec_eval does; else they
+    official: order documents of one score, in single precision, by id, from the last, as trec_eval
+    does; else they
     stand as the ranking has them, in a TREC run by its column of ranks.
     """
 
@@ -63,17 +66,28 @@ class Retrieval(Scorer):
         return scores
 
 
+def _single(score: float) -> bytes:
+    """The score as trec_eval holds it, in single precision."""
+    return struct.pack("f", max(-FLOAT_MAX, min(score, FLOAT_MAX)) + 0.0)
+
+
 def ties(rankings: Rankings) -> str:
     """The beginning of a note on claims whose ranking has documents of one score, if there are."""
-    tied = [c for c, ranking in rankings.items() if len({s for _, s in ranking}) < len(ranking)]
+    tied = [
+        claim
+        for claim, ranking in rankings.items()
+        if len({_single(score) for _, score in ranking}) < len(ranking)
+    ]
     where = f"({len(tied)} claims: {listed(tied)})"
     return f"documents of one score {where} are ordered" if tied else ""
 
 
 def _by_id(ranking: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """The ranking with neighbours of one score by id, from the last."""
-    groups = itertools.groupby(ranking, key=lambda hit: hit[1])
-    return [hit for _, group in groups for hit in sorted(group, reverse=True)]
+    groups = itertools.groupby(ranking, key=lambda hit: _single(hit[1]))
+    return [
+        hit for _, group in groups for hit in sorted(group, key=lambda hit: hit[0], reverse=True)
+    ]
 
 
 def paired(gold: list[Claim], rankings: Rankings) -> tuple[Rankings, Qrels, list[str]]:
