@@ -9,7 +9,7 @@ from components.records import Answer, Claim, Evidence, Finding, GoldSet, Predic
 from components.score.averitec import Averitec2024, averitec_2024
 from components.score.ev2r import Ev2r
 from components.score.fever import Fever
-from components.score.fit import check_texts, differing, is_gold
+from components.score.fit import check_texts, differing, is_gold, warnings
 from components.score.meteor import source
 from components.score.scifact import SciFact
 
@@ -48,6 +48,48 @@ def test_a_mended_gold_file_is_one_still() -> None:
     assert not is_gold(copy([*range(9), 99]), gold)
     assert not is_gold(copy([*range(9)], "Supported"), gold)
     assert not is_gold([], gold)
+
+
+def test_the_gold_file_of_scifact_is_told_and_a_system_that_is_right_is_not() -> None:
+    gold = [
+        Claim(
+            id=str(n),
+            text=f"Claim {n}.",
+            gold=[
+                GoldSet(label="SUPPORT", items=[("7", 1), ("7", 2)]),
+                GoldSet(label="SUPPORT", items=[("7", 4)]),
+            ],
+        )
+        for n in range(40)
+    ]
+
+    def warned(sentences: list[int], claims: int, wrong: int = 0, strangers: int = 0) -> bool:
+        said = [
+            Prediction(
+                id=str(n if n >= strangers else 900 + n),
+                claim="",
+                evidence=[],
+                label="",
+                findings=[
+                    Finding(
+                        doc="7",
+                        label="CONTRADICT" if n < wrong else "SUPPORT",
+                        sentences=sentences,
+                    )
+                ],
+            )
+            for n in range(claims)
+        ]
+        return bool(warnings(said, gold, "SciFact"))
+
+    assert warned([1, 2, 4], 40)
+    assert warned([4], 40)
+    assert warned([1, 2, 4], 40, wrong=2)
+    assert warned([1, 2, 4], 40, strangers=1)
+    assert not warned([1, 2, 4], 40, wrong=3)
+    assert not warned([1], 40)
+    assert not warned([1, 2, 4], 9)
+    assert not warned([], 40)
 
 
 def test_ids_shifted_by_one_are_refused() -> None:

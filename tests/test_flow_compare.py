@@ -170,7 +170,7 @@ def test_the_gold_file_among_the_runs_is_told_first(
     found = result(place, f"runs=[{place}/good.json,{place}/gold.json]", f"gold={place}/gold.json")
     lines = capsys.readouterr().out.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("Comparison of"))
-    assert lines[start + 2].startswith("gold: All 4 predictions have the gold label and the gold")
+    assert lines[start + 2].startswith("gold: The predictions have the gold label and the gold")
     assert "this is the gold file" in (Path(found["folder"]) / "report.md").read_text()[:400]
 
 

@@ -455,7 +455,7 @@ def test_the_gold_file_as_predictions_is_told(
     assert "this is the gold file" in run["warnings"][0]
     scores = Scores(measures=run["measures"], warnings=run["warnings"])
     show("gold", scores)
-    assert capsys.readouterr().out.startswith("warning: All 1 predictions have the gold label")
+    assert capsys.readouterr().out.startswith("warning: The predictions have the gold label")
     settings[0] = f"predictions={folder}/team.json"
     assert not score_file(folder, *settings)["warnings"]
     cell = "".join(f"{q}\t\t\r{a}\t\t\r\r" for q, a in QAS)  # with the lines of an old Mac
@@ -465,8 +465,9 @@ def test_the_gold_file_as_predictions_is_told(
     (warning,) = score_file(folder, *settings)["warnings"]
     assert warning.startswith("1 of 1 rows of marked.csv have split 'gold'")
     found = {"label": "SUPPORT", "sentences": [1]}
-    gold = write_lines(folder / "sci", {"id": 1, "claim": "a", "evidence": {"7": [found]}})
+    claims = ({"id": n, "claim": "a", "evidence": {"7": [found]}} for n in range(10))
+    gold = write_lines(folder / "sci", *claims)
     for docs, times in (({"7": found}, 1), ({"7": found, "8": found}, 0)):
-        said = write_lines(folder / "said", {"id": 1, "evidence": docs})
+        said = write_lines(folder / "said", *({"id": n, "evidence": docs} for n in range(10)))
         settings = [f"predictions={said}", f"gold={gold}", "scorer=scifact"]
         assert len(score_file(folder, *settings)["warnings"]) == times
