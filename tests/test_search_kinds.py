@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -261,8 +262,9 @@ def test_a_graph_finds_the_true_neighbours(metric: str, ctx: Context, tmp_path: 
 
 
 def own_module(folder: Path, name: str, code: str) -> Any:
-    """A module of a user's own, as it stands now."""
+    """A module of a user's own, as a process that begins now finds it."""
     (folder / f"{name}.py").write_text(code)
+    sys.modules.pop(name, None)
     code_version.cache_clear()
     _parse.cache_clear()
     return importlib.import_module(name)
