@@ -34,7 +34,7 @@ def main(config: Any) -> None:
     repaired = path.with_name(f"{path.stem}.fixed{path.suffix}") if config.fix else None
     claims = read_gold(Path(config.gold)) if config.gold else None
     report = lint(path, claims, config.guard.get("sites", []), config.longest, repaired)
-    show(report)
+    show(report, stale=repaired)
     if config.out:
         write_whole(Path(config.out), encode(report))
     if config.sarif:
@@ -43,8 +43,9 @@ def main(config: Any) -> None:
         sys.exit(1)
 
 
-def show(report: Any, most: int = 3) -> None:
-    """Print the first findings of each rule."""
+def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
+    """Print the first findings of each rule. stale: where a repaired file of an earlier run may
+    stand, though none is written now."""
     from rich.console import Console
 
     from components.datasets.lint import RULES, about
@@ -87,6 +88,8 @@ def show(report: Any, most: int = 3) -> None:
             say(f"    and {len(new) - most} more in it (out=FILE.json has all)")
     if report.unrepaired:
         say(f"no repaired file is written: {report.unrepaired}")
+        if stale is not None and stale.exists():
+            say(f"{stale} is of an earlier run: delete it")
     errors, warnings = len(report.errors), len(report.warnings)
     left = " left" if report.repaired else ""
     say(f"{number(errors, 'error')}, {number(warnings, 'warning')}{left}")

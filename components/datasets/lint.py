@@ -109,6 +109,8 @@ WARNINGS |= {"repeated-question", "late-evidence", "fact-check", "gold", "rank"}
 # Fields of the data set that no submission has; the form of 2024 has neither label nor questions.
 _GOLD = {"fact_checking_article", "fact_checking_strategies", "claim_types"}
 _GOLD_SCIFACT = {"provenance", "model_ranks"}
+_GOLD_FORM = _GOLD_SCIFACT | {"evidence in lists", "verifiable"}  # that of SciFact's or FEVER's
+_ANNOTATED = {"justification", "fact_checking_strategies"}  # only annotators write both
 _GOLD_2024 = _GOLD | {"label", "questions"}
 
 _MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
@@ -214,7 +216,7 @@ class _Linter:
         self.texts: list[tuple[str, str, int | None]] = []  # (claim id, claim, line)
         self.right = 0  # records with the gold label
         self.gold_fields: dict[str, int] = {}
-        self.old = False  # the form of the first script, which is that of the data set
+        self.annotated = 0  # records of the first script with all of _ANNOTATED
         self.marked = 0  # rows of a CSV with split "gold"
         self.misplaced = False  # the claims stand under other ids
         self.differing: list[str] = []  # where a key has several values
@@ -287,6 +289,8 @@ class _Linter:
         """Why no repaired file can be written, if so."""
         if self.of_gold:
             return "it is the gold file, or made from it"
+        if 2 * self.marked > len(self.order):
+            return f"{self.marked} of {len(self.order)} rows have split 'gold'"
         if self.misplaced:
             return "its claims stand under other ids than the gold file's"
         if self.differing:
@@ -426,9 +430,11 @@ class _Linter:
             self.find("gold", message, "Give what the system predicts", level="error")
         if self.gold_fields:
             names = ", ".join(f"{name} ({n} times)" for name, n in self.gold_fields.items())
-            # The form of the first script is that of the data set; some may stand in a prediction.
-            every = self.old and max(self.gold_fields.values()) == len(self.order)
-            if every or _GOLD_SCIFACT & self.gold_fields.keys():
+            # The form of the first script is that of the data set, whose fields predictions may
+            # copy; gold labels and evidence tell better than fields do.
+            known_gold = any(c.label and c.questions for c in (self.claims or {}).values())
+            every = not known_gold and 0 < self.annotated == len(self.order)
+            if every or _GOLD_FORM & self.gold_fields.keys():
                 message = f"this is a file of the data set, by its fields: {names}"
                 self.find("gold", message, "Give what the system predicts", level="error")
             else:
@@ -625,6 +631,8 @@ class _Linter:
                 form = _form(raw)
             except ClaimflowError as error:
                 self.lose(self.find("schema", str(error), "Write one of the published forms"))
+                if isinstance(raw, dict):
+                    self.count_gold(raw, {"verifiable"})
                 continue
             forms[form] = forms.get(form, 0) + 1
             known = len(self.findings)
@@ -726,7 +734,7 @@ class _Linter:
 
     def first_script(self, raw: dict[str, Any], position: int) -> None:
         self.count_gold(raw, _GOLD)
-        self.old = True
+        self.annotated += raw.keys() >= _ANNOTATED
         key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
         name = self.name(raw[key] if key else position, False)
         if key:
@@ -816,36 +824,28 @@ class _Linter:
         if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
             label = raw["predicted_label"] = self.label(label, FEVER_LABELS)
         items = raw.get("predicted_evidence")
-        if not isinstance(items, list):
+        if items is None:
             self.find("schema", "predicted_evidence is no list", "Write [] for none", True)
-            items = []
-        kept: list[list[Any]] = []
-        for item in items:
+            items = raw["predicted_evidence"] = []
+        elif not isinstance(items, list):  # what it was meant to say, nobody knows
+            self.find("schema", "predicted_evidence is no list", "Write lists of [page, line]")
+            return
+        # Each of the first ones keeps its place, repeats and what is no sentence too: one from
+        # behind would count that did not, and a miss less raises precision.
+        first = items[:FEVER_FIRST]
+        for n, item in enumerate(first):
             if not _is_sentence(item):
-                self.find(
-                    "schema",
-                    f"{_cut(json.dumps(item))} is no [page, line]",
-                    "Write a text and a number",
-                    True,
-                    done="Deleted",
-                )
-            elif item in kept:
-                self.find(
-                    "repeated-qa",
-                    f"{item} again, which counts again",
-                    "Drop it",
-                    True,
-                    done="Deleted",
-                )
-            else:
-                kept.append(item)
+                message = f"{_cut(json.dumps(item))} is no [page, line]"
+                self.find("schema", message, "Write a text and a number")
+            elif item in first[:n]:
+                self.find("repeated-qa", f"{item} again, which counts again", "Name it once")
         if len(items) > FEVER_FIRST:
             message = f"{len(items)} sentences, of which {FEVER_FIRST} count"
             done = f"Deleted behind the first {FEVER_FIRST}"
             self.find("many-qas", message, f"Keep the best {FEVER_FIRST}", True, done=done)
-        if not kept and label != "NOT ENOUGH INFO":
+        if not items and label != "NOT ENOUGH INFO":
             self.find("no-evidence", "no evidence", "Give a sentence")
-        raw["predicted_evidence"] = kept[:FEVER_FIRST]
+        raw["predicted_evidence"] = first
 
     def scifact(self, raw: dict[str, Any], position: int) -> None:
         self.numbered = False
@@ -856,7 +856,13 @@ class _Linter:
         kept = {}
         in_gold: set[str] = set()
         for doc, item in raw["evidence"].items():
-            item = item if isinstance(item, dict) else {}
+            if not isinstance(item, dict):  # left as it is: what it was meant to say, nobody knows
+                message = f"document {doc} has {_kind(item)}, where label and sentences stand"
+                self.find("schema", message, "Write one object for a document")
+                kept[doc] = item
+                if isinstance(item, list) and item and all(map(_is_rationale, item)):
+                    in_gold.add("evidence in lists")
+                continue
             sentences = item.get("sentences")
             in_gold |= _GOLD_SCIFACT & item.keys()
             if exact_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
@@ -944,7 +950,7 @@ class _Linter:
             if absent or not known:
                 continue
             if pair in seen:
-                same = row == seen[pair]
+                same = _alike(row, seen[pair])
                 message = f"document {pair[2]} of {pair[0]} again"
                 message += "" if same else ", with other values"
                 self.find("id", message, "Keep one", same, done="Deleted")
@@ -1060,6 +1066,19 @@ def _form(raw: dict[str, Any]) -> str:
 def _left(qas: list[tuple[_Qa, Any]]) -> list[Any]:
     """What stands in the file for the QAs that are kept."""
     return [item for qa, item in qas if not qa.drop]
+
+
+def _alike(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two rows of a table say the same; NaN is like NaN."""
+    return row.keys() == other.keys() and all(
+        row[name] == other[name] or (row[name] != row[name] and other[name] != other[name])
+        for name in row
+    )
+
+
+def _is_rationale(item: Any) -> bool:
+    """Whether it is one of a document's rationales in SciFact's gold file."""
+    return isinstance(item, dict) and {"sentences", "label"} <= item.keys()
 
 
 def _is_sentence(item: Any) -> bool:
