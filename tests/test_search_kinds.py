@@ -6,6 +6,7 @@ import importlib
 import math
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components import step as step_module
 from components.cache import Cache
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Document, Hit, Passage, Query
@@ -265,6 +267,7 @@ def own_module(folder: Path, name: str, code: str) -> Any:
     """A module of a user's own, as a process that begins now finds it."""
     (folder / f"{name}.py").write_text(code)
     sys.modules.pop(name, None)
+    step_module._BEGAN = time.time_ns()
     code_version.cache_clear()
     _parse.cache_clear()
     return importlib.import_module(name)
