@@ -984,7 +984,8 @@ def test_a_repair_never_scores_above_the_first_ten_without_repeats(
     assert said == counted(before.evidence)
     # Nor in the questions that the first script compares: all of them come from the first ten.
     asked, left = (p.asked or [e.question for e in p.evidence] for p in (before, after))
-    assert not collections.Counter(left) - collections.Counter(asked[:10])
+    nothing = collections.Counter({"": 10})  # a text has no question
+    assert not collections.Counter(left) - collections.Counter(asked[:10]) - nothing
     fixed = {f.rule for f in report.findings if f.fixed}
     assert not fixed & {f.rule for f in report.left if f.fixable}
 

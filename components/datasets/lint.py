@@ -833,11 +833,12 @@ class _Linter:
         # Each of the first ones keeps its place, repeats and what is no sentence too: one from
         # behind would count that did not, and a miss less raises precision.
         first = items[:FEVER_FIRST]
-        for n, item in enumerate(first):
+        for n, item in enumerate(items):
             if not _is_sentence(item):
                 message = f"{_cut(json.dumps(item))} is no [page, line]"
-                self.find("schema", message, "Write a text and a number")
-            elif item in first[:n]:
+                behind = n >= FEVER_FIRST
+                self.find("schema", message, "Write a text and a number", behind, done="Deleted")
+            elif n < FEVER_FIRST and item in first[:n]:
                 self.find("repeated-qa", f"{item} again, which counts again", "Name it once")
         if len(items) > FEVER_FIRST:
             message = f"{len(items)} sentences, of which {FEVER_FIRST} count"
@@ -1215,6 +1216,7 @@ def _cut(text: str) -> str:
 def _kind(value: Any) -> str:
     """What a JSON value is, in words."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
+    kinds |= {str: "a text", type(None): "null"}
     return kinds.get(type(value), "an object")
 
 

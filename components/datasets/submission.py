@@ -94,7 +94,8 @@ class _First(Record):
         found = _prediction(self._name(position), self.claim, evidence, self.label or "")
         found.justification = self.justification
         questions = [asked.question for asked in self.questions]
-        if questions != [e.question for e in evidence if e.question]:
+        known = [e.question for e in evidence if e.question]
+        if questions != known and any(q.strip() for q in questions):  # else it has none
             found.asked = questions
         return found
 
