@@ -154,13 +154,14 @@ def test_a_prompt_edited_while_a_step_runs_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("uses", "flag"), [("ctx.seed_for('draw')", "seeded"), ("ctx.train", "needs_train")]
+    ("uses", "flag"),
+    [(lambda ctx: ctx.seed_for("draw"), "seeded"), (lambda ctx: ctx.train, "needs_train")],
 )
-def test_a_step_says_what_else_is_in_its_key(ctx: Context, uses: str, flag: str) -> None:
+def test_a_step_says_what_else_is_in_its_key(ctx: Context, uses: Any, flag: str) -> None:
     class Uses(Ask):
         def run(self, cases: list[Case], ctx: Context) -> list[Case]:
             with ThreadPoolExecutor(1) as pool:
-                pool.submit(eval, uses, {"ctx": ctx}).result()
+                pool.submit(uses, ctx).result()
             return super().run(cases, ctx)
 
     with pytest.raises(ClaimflowError, match=rf"^Uses uses ctx\..* say `{flag}: ClassVar = True`"):

@@ -86,7 +86,7 @@ def test_equals_trec_eval(run: Rankings, gold: Qrels) -> None:
     st.dictionaries(docs, st.integers(1, 3), min_size=1),
 )
 @settings(max_examples=50, deadline=None)
-def test_official_orders_documents_of_one_score_as_trec_eval(
+def test_official_orders_documents_of_one_score_by_id_as_trec_does(
     hits: list[tuple[str, float]], grades: dict[str, int]
 ) -> None:
     ir_measures = pytest.importorskip("ir_measures")
