@@ -36,8 +36,8 @@ def write(path: Path, megabytes: float) -> None:
 
 def work(path: Path, what: str) -> None:
     """In the process that is measured."""
-    from components.datasets.lint import lint
     from components.datasets.submission import read_submission
+    from components.lint.check import lint
 
     start = time.perf_counter()
     if what == "read":

@@ -22,10 +22,11 @@ from flows.cli import entry
 def main(config: Any) -> None:
     """Lint, print and write."""
     from components.datasets.gold import read_gold
-    from components.datasets.lint import lint, sarif
     from components.datasets.submission import whole_file
     from components.errors import ClaimflowError
     from components.files import write_whole
+    from components.lint.check import lint
+    from components.lint.report import sarif
     from components.records import encode
 
     if not config.predictions:
@@ -48,8 +49,8 @@ def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
     stand, though none is written now."""
     from rich.console import Console
 
-    from components.datasets.lint import RULES, about
     from components.errors import listed
+    from components.lint.rules import RULES, about
 
     console = Console(soft_wrap=True, highlight=False)
 

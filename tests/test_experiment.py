@@ -18,9 +18,9 @@ import psutil
 import pytest
 import yaml
 
-from components.datasets.lint import lint
 from components.errors import ClaimflowError
 from components.files import ROOT
+from components.lint.check import lint
 from components.records import AVERITEC_LABELS, read_lines
 from flows.build import build_steps
 from flows.stages import WITHOUT_TRAINING

@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from components.datasets.gold import read_gold
-from components.datasets.lint import FEVER_LABELS, RULES, SCIFACT_LABELS, Report, lint, sarif
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
+from components.lint.check import lint
+from components.lint.report import Report, sarif
+from components.lint.rules import FEVER_LABELS, RULES, SCIFACT_LABELS
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
 from flows.lint import show
@@ -160,7 +162,9 @@ def accepted_2025(path: Path) -> bool:
         ([record(qas=[("Who?", "\ud800")])], {("warning", "encoding")}),
         ([record(evidence=None)], {("error", "schema"), ("warning", "no-evidence")}),
         ([record(evidence=["x"])], {("error", "schema"), ("warning", "empty-qa")}),
-        ([record(evidence=[3])], {("error", "schema"), ("warning", "no-evidence")}),
+        ([record(evidence=[3])], {("error", "schema"), ("warning", "empty-qa")}),
+        ([record(evidence=[{}])], {("error", "schema"), ("warning", "no-evidence")}),
+        ([record(evidence=[["Who?", "Her."]])], {("error", "schema")}),
         ([record(questions=[], claim_types=[])], {("warning", "gold")}),
         ([record(evidence=[{"question": "A?", "answer": "A.", "url": 3}])], {("error", "schema")}),
         ([{"claim_id": 0}], {("error", "schema")}),
@@ -221,7 +225,7 @@ def test_scraped_text_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     report = checked(tmp_path, content)
     assert rules(report) == {("warning", "scraped-text")}
     assert "0.3 of 0.3 MB" in report.findings[0].message
-    monkeypatch.setattr("components.datasets.lint.LARGEST", 200_000)
+    monkeypatch.setattr("components.lint.rules.LARGEST", 200_000)
     report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
     assert rules(report) == {("warning", "scraped-text"), ("error", "size")}
     assert not report.errors
@@ -685,7 +689,7 @@ def test_a_size_that_the_repair_brings_down_is_no_error(
     content = [record(n) for n in range(3)]
     for r in content:  # escaped it takes three times as much as its text
         r["evidence"][0]["scraped_text"] = "\u20ac" * 10_000
-    monkeypatch.setattr("components.datasets.lint.LARGEST", 20_000)
+    monkeypatch.setattr("components.lint.rules.LARGEST", 20_000)
     report = checked(tmp_path, content, repaired=tmp_path / "mended.json")
     assert [f.fixed for f in report.findings] == [True, True]
     assert not report.errors
@@ -1184,3 +1188,25 @@ def test_a_repaired_file_of_an_earlier_run_is_told(
         show(report, stale=stale)
         assert ("is of an earlier run" in capsys.readouterr().out) == there
         stale.write_text("[]")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"claim_id": 0, "claim": "A.", "pred_label": "Refuted", "evidence": [["Who?", "KEEP"]]},
+        {"claim_id": 0, "claim": "A.", "pred_label": "Refuted", "evidence": [3, "KEEP"]},
+        {"id": 0, "label": "Refuted", "questions": ["KEEP"]},
+        {"id": 0, "label": "Refuted", "questions": [{"question": "Who?", "answers": "KEEP"}]},
+        {"id": 0, "label": "Refuted", "questions": {"question": "Who?", "answers": ["KEEP"]}},
+        {"id": 0, "label": "Refuted", "questions": [{"question": "Is it?", "answers": [
+            {"answer": "Yes", "answer_type": "Boolean", "boolean_explanation": ["KEEP"]}]}]},
+        {"id": 0, "label": "Refuted", "evidence": ["A."], "predicted_evidence": ["KEEP"]},
+        {"id": 0, "label": "Refuted", "evidence": [{"text": "KEEP"}]},
+    ],
+)  # fmt: skip
+def test_a_repair_loses_nothing_that_it_cannot_read(tmp_path: Path, said: Any) -> None:
+    other = json.loads(json.dumps(said).replace("KEEP", "other"))  # with something to mend
+    other |= {name: "refuted" for name in ("label", "pred_label") if name in other}
+    other |= {name: 1 for name in ("id", "claim_id") if name in other}
+    checked(tmp_path, [said, other], repaired=tmp_path / "mended.json")
+    assert "KEEP" in (tmp_path / "mended.json").read_text()

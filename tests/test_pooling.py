@@ -415,8 +415,8 @@ def test_nothing_is_settled_without_all_who_are_due(sent: Path) -> None:
     missing, notes = open_of(sent)
     assert missing == {rows[0]["doc_id"]}
     assert notes == [
-        f"{path} lacks rows of documents that it judges (1), which stay open; the first: claim "
-        f"{rows[0]['claim_id']}, document {rows[0]['doc_id']}."
+        f"{path} has no row that counts for documents that it judges (1), which stay open; "
+        f"the first: claim {rows[0]['claim_id']}, document {rows[0]['doc_id']}."
     ]
     fill(path, [rows[0] | {"label": ""}, *rows[1:]])  # not yet
     assert open_of(sent) == ({rows[0]["doc_id"]}, [])

@@ -12,10 +12,10 @@ import pytest
 from components.datasets.averitec import Averitec, claim_to
 from components.datasets.base import normalised
 from components.datasets.fever import Fever
-from components.datasets.lint import lint
 from components.datasets.scifact import SciFact
 from components.datasets.submission import read_submission, write_csv, write_json
 from components.files import ROOT
+from components.lint.check import lint
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", ROOT / "../shared/data"))
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs the published data")

@@ -16,9 +16,9 @@ from pyarrow import parquet
 
 from components.datasets import scifact as files
 from components.datasets.gold import read_gold
-from components.datasets.lint import lint
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
+from components.lint.check import lint
 from components.records import BadLine, Claim, Finding, GoldSet, Prediction
 from components.score.base import Scores
 from components.score.bootstrap import resamples

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.datasets.lint import lint
 from components.datasets.submission import (
     INNER,
     OUTER,
@@ -24,6 +23,7 @@ from components.datasets.submission import (
     write_json,
 )
 from components.errors import ClaimflowError
+from components.lint.check import lint
 from components.records import AVERITEC_LABELS, BadLine, Evidence, Prediction
 
 HARD = st.sampled_from(
@@ -391,7 +391,7 @@ def test_a_large_file_takes_the_memory_of_a_window(tmp_path: Path) -> None:
     code = """if True:
         import resource, sys
         from pathlib import Path
-        from components.datasets.lint import lint
+        from components.lint.check import lint
         from components.datasets.submission import read_submission
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         found = read_submission(Path(sys.argv[1]))

@@ -241,8 +241,8 @@ def read_sheets(
         if pairs:
             claim, doc = min(pairs)
             notes.append(
-                f"{paths[name]} lacks rows of documents that it judges ({len(pairs)}), which stay "
-                f"open; the first: claim {claim}, document {doc}."
+                f"{paths[name]} has no row that counts for documents that it judges "
+                f"({len(pairs)}), which stay open; the first: claim {claim}, document {doc}."
             )
     return judgements, notes
 

@@ -1,0 +1,1 @@
+"""The linter of submissions and its repairs. Scores nothing."""

@@ -1,0 +1,209 @@
+"""The forms of AVeriTeC: 2024, the first script's, the first portal's, a run's and the cell of
+2025's CSV.
+
+What can't be read stays as it is, with an error: what it was meant to say, only its writer knows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from components.datasets.submission import INNER, NO_ANSWER, OUTER, line_feeds
+from components.lint.linter import ANNOTATED, MISSING, Linter, Qa
+from components.lint.report import cut
+
+# Fields of the data set that no submission has; the form of 2024 has neither label nor questions.
+GOLD = {"fact_checking_article", "fact_checking_strategies", "claim_types"}
+GOLD_2024 = GOLD | {"label", "questions"}
+
+
+def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
+    """A record of 2024."""
+    linter.count_gold(raw, GOLD_2024)
+    given = "claim_id" in raw
+    raw["claim_id"] = linter.name(raw.get("claim_id", position), True)
+    if not given:
+        linter.find("id", "no claim_id", "Give the id of the claim")
+    raw["pred_label"] = linter.label(raw["pred_label"])
+    raw["claim"] = raw.get("claim") or ""
+    linter.text_at(raw, "claim")
+    evidence = _evidence(linter, raw.get("evidence"))
+    strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
+    linter.qas([qa for qa, _ in (*evidence, *strings)])
+    raw["evidence"] = _left(evidence)
+    if "string_evidence" in raw:
+        raw["string_evidence"] = _left(strings)
+
+
+def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
+    """`evidence` of 2024 and of a run: a list of question, answer, url."""
+    qas: list[tuple[Qa, Any]] = []
+    for item in _items(linter, items, "evidence"):
+        if item in (None, [], {}):
+            linter.find("schema", "evidence that is empty", "Drop it", True, done="Deleted")
+            continue
+        if isinstance(item, list):  # what it was meant to say, nobody knows
+            linter.find("schema", "evidence that is a list", "Write question, answer and url")
+            qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
+            continue
+        if not isinstance(item, dict):
+            linter.find("schema", "evidence that is a text alone", "Write it as answer", True)
+            item = {"question": "", "answer": item, "url": ""}
+        linter.scraped += len(str(item.pop("scraped_text", "")).encode("utf-8", "replace"))
+        pair = linter.text_at(item, "question"), linter.text_at(item, "answer")
+        urls = item.get("url")
+        if isinstance(urls, float) and math.isnan(urls):
+            linter.find("nan", "url is NaN", "Write null", True)
+            item["url"] = urls = None
+        urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
+        qas.append((Qa(*pair, urls), item))
+    return qas
+
+
+def _items(linter: Linter, value: Any, what: str) -> list[Any]:
+    """What stands in a list, or should."""
+    if isinstance(value, list):
+        return value
+    if value in (None, "", {}) or value != value:
+        linter.find("schema", f"{what} is no list", "Write [] for none", True)
+        return []
+    linter.find("schema", f"{what} is one, in no list", "Put it into a list", True)
+    return [value]
+
+
+def _strings(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
+    """Evidence as texts, but for what is a list or an object."""
+    qas: list[tuple[Qa, Any]] = []
+    for item in _items(linter, items, "string evidence"):
+        qa = Qa(None, linter.text(item, "evidence"))
+        qas.append((qa, item if isinstance(item, (list, dict)) else qa.answer))
+    return qas
+
+
+def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
+    """A record of the first script: questions with answers, or string evidence."""
+    linter.count_gold(raw, GOLD)
+    linter.annotated += raw.keys() >= ANNOTATED
+    key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
+    name = linter.name(raw[key] if key else position, False)
+    if key:
+        raw[key] = name
+    raw["label"] = linter.label(raw.get("label"))
+    qas: list[tuple[dict[str, Any], list[tuple[Qa, Any]]]] = []
+    questions = _items(linter, raw.get("questions", []), "questions")
+    if not all(isinstance(q, dict) for q in questions):  # what it was meant to say, nobody knows
+        remedy = 'Write {"question": …, "answers": […]} for each'
+        linter.find("schema", "a question is no object", remedy)
+        return
+    for asked in questions:
+        question = linter.text_at(asked, "question")
+        answers = _items(linter, asked.get("answers"), "answers")
+        if not all(isinstance(a, dict) for a in answers):
+            remedy = 'Write {"answer": …} for each'
+            linter.find("schema", "an answer is no object", remedy, True)
+        answers = [a if isinstance(a, dict) else {"answer": a} for a in answers]
+        said = [(_answer(linter, question, answer), answer) for answer in answers]
+        # Scorers read a question without answers as one that has this.
+        qas.append((asked, said or [(Qa(question, NO_ANSWER), None)]))
+    strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
+    linter.qas([qa for _, said in qas for qa, _ in said] + [qa for qa, _ in strings])
+    kept = []
+    for asked, said in qas:
+        if not all(qa.drop for qa, _ in said):
+            asked["answers"] = [answer for answer in _left(said) if answer is not None]
+            kept.append(asked)
+    if "questions" in raw:
+        raw["questions"] = kept
+    if "string_evidence" in raw:
+        raw["string_evidence"] = _left(strings)
+
+
+def _answer(linter: Linter, question: str, answer: dict[str, Any]) -> Qa:
+    """An answer of the first script, mended in its place."""
+    text = linter.text_at(answer, "answer")
+    explanation = answer.get("boolean_explanation")
+    if answer.get("answer_type") != "Boolean":
+        explanation = None
+    elif not isinstance(explanation, str):
+        is_lost = explanation is not None and explanation == explanation
+        linter.find(
+            "boolean",
+            "a Boolean answer without boolean_explanation, at which the script stops",
+            "Explain it, or leave answer_type out",
+            not is_lost,
+        )
+        if not is_lost:
+            del answer["answer_type"]
+            answer.pop("boolean_explanation", None)
+        explanation = ""
+    url = answer.get("source_url")
+    return Qa(question, text, [url] if isinstance(url, str) else [], explanation)
+
+
+def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
+    """A record of the first portal: evidence as texts."""
+    if raw.get("id") is None and raw.get("claim_id") is not None:
+        linter.find("schema", "'claim_id', where this form has 'id'", "Call it id", True)
+        raw["id"] = raw.pop("claim_id")
+    raw["id"] = linter.name(position if raw.get("id") is None else raw["id"], False)
+    for key in ("label", "evidence"):
+        if f"predicted_{key}" in raw:
+            linter.find(
+                "schema",
+                f"predicted_{key}, which the evaluator does not read",
+                f"Call it {key}",
+                key not in raw,
+            )
+            if key not in raw:
+                raw[key] = raw.pop(f"predicted_{key}")
+    raw["label"] = linter.label(raw.get("label"))
+    strings = _strings(linter, raw.get("evidence"))
+    linter.qas([qa for qa, _ in strings])
+    raw["evidence"] = _left(strings)
+
+
+def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
+    """A record of a run of ours."""
+    raw["id"] = str(linter.name(raw["id"], False))
+    raw["label"] = linter.label(raw["label"])
+    raw["claim"] = raw.get("claim") or ""
+    linter.text_at(raw, "claim")
+    evidence = _evidence(linter, raw.get("evidence"))
+    linter.qas([qa for qa, _ in evidence])
+    raw["evidence"] = _left(evidence)
+
+
+def cell(linter: Linter, cell: str) -> str:
+    """The `evi` cell, mended."""
+    if cell.strip(" ") in MISSING:
+        linter.find("nan", "the evidence is read as missing", "Write TAB TAB NEWLINE NEWLINE", True)
+        cell = OUTER
+    if "\r" in cell:
+        ends = "CR LF" if "\r\n" in cell else "CR"
+        message = f"lines of the cell end in {ends}, so that the evaluator finds no delimiter"
+        linter.find("delimiter", message, "End them in LF", True)
+        cell = line_feeds(cell)
+    qas = []
+    for part in cell.split(OUTER):
+        if not part:
+            continue
+        question, *answers = part.split(INNER)
+        if len(answers) != 1:
+            linter.find(
+                "delimiter",
+                f"a QA with {len(answers)} delimiters, at which the evaluator stops: '{cut(part)}'",
+                "Put one between question and answer",
+                True,
+            )
+        answer = " ".join(answers)
+        pair = (linter.text(question, "question"), linter.text(answer, "answer"))
+        qas.append(Qa(*pair))
+    kept = linter.qas(qas)
+    return "".join(f"{qa.question}{INNER}{qa.answer}{OUTER}" for qa in kept) or OUTER
+
+
+def _left(qas: list[tuple[Qa, Any]]) -> list[Any]:
+    """What stands in the file for the QAs that are kept."""
+    return [item for qa, item in qas if not qa.drop]

@@ -1,0 +1,102 @@
+"""The forms of FEVER and SciFact: document evidence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.labels import exact_label
+from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
+from components.lint.report import cut
+from components.lint.rules import FEVER_FIRST, FEVER_LABELS, SCIFACT_FIRST, SCIFACT_LABELS
+
+
+def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
+    """A record of FEVER: a label and lists of [page, line]."""
+    linter.numbered = False
+    raw["id"] = linter.name(raw.get("id", position), False)
+    label = raw.get("predicted_label")
+    if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
+        label = raw["predicted_label"] = linter.label(label, FEVER_LABELS)
+    items = raw.get("predicted_evidence")
+    if items is None:
+        linter.find("schema", "predicted_evidence is no list", "Write [] for none", True)
+        items = raw["predicted_evidence"] = []
+    elif not isinstance(items, list):  # what it was meant to say, nobody knows
+        linter.find("schema", "predicted_evidence is no list", "Write lists of [page, line]")
+        return
+    # Each of the first ones keeps its place, repeats and what is no sentence too: one from
+    # behind would count that did not, and a miss less raises precision.
+    first = items[:FEVER_FIRST]
+    for n, item in enumerate(items):
+        if not _is_sentence(item):
+            message = f"{cut(json.dumps(item))} is no [page, line]"
+            behind = n >= FEVER_FIRST
+            linter.find("schema", message, "Write a text and a number", behind, done="Deleted")
+        elif n < FEVER_FIRST and item in first[:n]:
+            linter.find("repeated-qa", f"{item} again, which counts again", "Name it once")
+    if len(items) > FEVER_FIRST:
+        message = f"{len(items)} sentences, of which {FEVER_FIRST} count"
+        done = f"Deleted behind the first {FEVER_FIRST}"
+        linter.find("many-qas", message, f"Keep the best {FEVER_FIRST}", True, done=done)
+    if not items and label != "NOT ENOUGH INFO":
+        linter.find("no-evidence", "no evidence", "Give a sentence")
+    raw["predicted_evidence"] = first
+
+
+def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
+    """A record of SciFact: label and sentences by document."""
+    linter.numbered = False
+    given = "id" in raw
+    raw["id"] = linter.name(raw.get("id", position), True)
+    if not given:
+        linter.find("id", "no id", "Give the id of the claim")
+    kept = {}
+    in_gold: set[str] = set()
+    for doc, item in raw["evidence"].items():
+        if not isinstance(item, dict):  # left as it is: what it was meant to say, nobody knows
+            message = f"document {doc} has {kind_of(item)}, where label and sentences stand"
+            linter.find("schema", message, "Write one object for a document")
+            kept[doc] = item
+            if isinstance(item, list) and item and all(map(_is_rationale, item)):
+                in_gold.add("evidence in lists")
+            continue
+        sentences = item.get("sentences")
+        in_gold |= GOLD_SCIFACT & item.keys()
+        if exact_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
+            linter.find(
+                "schema",
+                f"document {doc} without verdict",
+                "Leave it out",
+                True,
+                done="Deleted",
+            )
+            continue
+        if not doc.isdecimal():
+            linter.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
+        if not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
+            linter.find("schema", f"document {doc} has no list of sentences", "Write numbers")
+        elif min(sentences, default=0) < 0:
+            message = f"document {doc} has no sentence {min(sentences)}"
+            linter.find("schema", message, "Write numbers from 0")
+        elif len(sentences) > SCIFACT_FIRST:
+            message = f"{len(sentences)} sentences of {doc}, of which {SCIFACT_FIRST} count"
+            linter.find("many-qas", message, "Put the best first")
+        kept[doc] = item | {"label": linter.label(item.get("label"), SCIFACT_LABELS)}
+    raw["evidence"] = kept
+    for name in sorted(in_gold):
+        linter.gold_fields[name] = linter.gold_fields.get(name, 0) + 1
+
+
+def _is_rationale(item: Any) -> bool:
+    """Whether it is one of a document's rationales in SciFact's gold file."""
+    return isinstance(item, dict) and {"sentences", "label"} <= item.keys()
+
+
+def _is_sentence(item: Any) -> bool:
+    return (
+        isinstance(item, list)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and type(item[1]) is int
+    )

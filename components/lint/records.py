@@ -1,0 +1,149 @@
+"""The records of a JSON or CSV file, checked one by one, and written again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from components.datasets import findings
+from components.datasets.submission import FORMS, HEADER, csv_rows, form_of, misnamed
+from components.errors import ClaimflowError, plain
+from components.files import beginning, open_text
+from components.lint import averitec, facts
+from components.lint.linter import MISSING, Linter
+from components.lint.report import cut
+from components.records import BadLine, all_alike, read_lines
+
+
+def read_json(linter: Linter) -> str:
+    """Check a JSON list or JSON lines; its form."""
+    bad: list[BadLine] = []
+    forms: dict[str, int] = {}
+    position = 0
+    unread = 0
+    twice: dict[str, list[Any]] = {}
+    for line, raw in read_lines(linter.source, Any, "skip", bad, twice):
+        linter.line, linter.record = line, None
+        position += 1 + len(bad) - unread
+        unread = len(bad)
+        try:
+            if not isinstance(raw, dict):
+                raise ClaimflowError("the record is no JSON object")
+            _rename(linter, raw)
+            form = _form(raw)
+        except ClaimflowError as error:
+            linter.lose(linter.find("schema", str(error), "Write one of the published forms"))
+            if isinstance(raw, dict):
+                linter.count_gold(raw, {"verifiable"})
+            continue
+        forms[form] = forms.get(form, 0) + 1
+        known = len(linter.findings)
+        _MEND[form](linter, raw, position - 1)
+        try:
+            msgspec.convert(raw, FORMS.get(form, Any))
+        except msgspec.ValidationError as error:
+            if all(f.fixable or f.level == "warning" for f in linter.findings[known:]):
+                linter.find("schema", plain(error), "Write what the form has there")
+        for key, values in twice.items():
+            same = all_alike(values)
+            linter.differing += [] if same else [f"line {line}, '{cut(key)}'"]
+            shown = " and ".join(cut(json.dumps(v, ensure_ascii=False)) for v in values)
+            what = "" if same else f", with other values, {shown}"
+            message = f"'{cut(key)}' stands twice in one object{what}; evaluators read the last"
+            linter.find("json", message, "Keep one", same, done="Deleted, but for one")
+        linter.keep(raw, raw.get("claim"))
+    for problem in bad:
+        linter.line, linter.record = problem.line, None
+        finding = linter.find("json", problem.reason, "Write it anew", problem.whole)
+        if problem.rest:
+            finding.fixed, finding.done = linter.fix, "Deleted"
+            linter.unread.append(f"the rest of the file, from line {problem.line}")
+        elif not problem.whole:
+            linter.lose(finding)
+    if len(forms) > 1:
+        linter.line = linter.record = None
+        linter.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
+    return " and ".join(forms) or "JSON"
+
+
+def _rename(linter: Linter, raw: dict[str, Any]) -> None:
+    """Give label and id of a record of 2024 the names that they have there."""
+    for key, due in misnamed(raw).items() if findings.form_of(raw) is None else ():
+        message = f"'{key}', where the form of 2024 has '{due}'"
+        linter.find("schema", message, f"Call it {due}", True)
+        raw[due] = raw.pop(key)
+
+
+def read_csv(linter: Linter) -> str:
+    """Check a CSV; its form."""
+    with open_text(linter.source) as lines:
+        header = next(csv.reader(lines), [])
+    if header != HEADER:
+        linter.line = 1
+        linter.find("schema", f"header {','.join(header)}", f"Write {','.join(HEADER)}", True)
+    before = 1
+    for line, row in csv_rows(linter.source):
+        linter.line, linter.record = line, None
+        over, before = line - before, line
+        if None in row or None in row.values():  # type: ignore[comparison-overlap]
+            where = f", which runs over {over} lines" if over > 1 else ""
+            message = f"not {len(HEADER)} cells in the row{where}"
+            finding = linter.find("schema", message, "Quote the cells, and close quotes")
+            linter.ids.setdefault(str(row["id"]).strip(), "")
+            if over > 1:  # what stands between two quotes may be several
+                finding.fixed, finding.done = linter.fix, "Deleted"
+                linter.unread.append(f"lines {line - over + 1} to {line}")
+            else:
+                linter.lose(finding)
+            continue
+        linter.name(row["id"], False)
+        claim = given = row.get("claim", "")
+        if claim.strip() in MISSING:
+            gold = (linter.claims or {}).get(linter.record or "")
+            linter.find("nan", "the claim is read as missing", "Write the claim", True)
+            claim = gold.text if gold else f"Claim {linter.record}"
+        label = linter.label(row["label"])
+        split = row.get("split", "pred")
+        if split != "pred":
+            linter.marked += split == "gold"
+            what = ", which marks the gold file" if split == "gold" else ""
+            linter.find("schema", f"split '{split}'{what}", "Write pred", True)
+            split = "pred"
+        evidence = averitec.cell(linter, row["evi"])
+        linter.keep([linter.record, " ".join(claim.split()), evidence, label, split], given)
+    return "2025"
+
+
+_MEND: dict[str, Callable[[Linter, dict[str, Any], int], None]] = {
+    "2024": averitec.task,
+    "first script": averitec.first_script,
+    "first EvalAI": averitec.flat,
+    "run": averitec.run,
+    "FEVER": facts.fever,
+    "SciFact": facts.scifact,
+}
+
+
+def _form(raw: dict[str, Any]) -> str:
+    return findings.form_of(raw) or form_of(raw)
+
+
+def as_json(path: Path, records: list[Any]) -> bytes:
+    """A list or lines, as the file was."""
+    if beginning(path).startswith("["):
+        return json.dumps(records, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def as_csv(path: Path, rows: list[Any]) -> bytes:
+    """The rows as a CSV of 2025."""
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows([HEADER, *rows])
+    return out.getvalue().encode("utf-8", "replace")
