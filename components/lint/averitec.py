@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from components.datasets.submission import INNER, NO_ANSWER, OUTER, line_feeds
-from components.lint.linter import ANNOTATED, MISSING, Linter, Qa
+from components.lint.linter import ANNOTATED, MISSING, Linter, Qa, kind_of
 from components.lint.report import cut
 
 # Fields of the data set that no submission has; the form of 2024 has neither label nor questions.
@@ -44,8 +44,11 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
         if item in (None, [], {}):
             linter.find("schema", "evidence that is empty", "Drop it", True, done="Deleted")
             continue
-        if isinstance(item, list):  # what it was meant to say, nobody knows
-            linter.find("schema", "evidence that is a list", "Write question, answer and url")
+        if isinstance(item, list) or (
+            isinstance(item, dict) and not {"question", "answer"} & item.keys()
+        ):  # what it was meant to say, nobody knows
+            message = f"evidence that is {kind_of(item)} without question and answer"
+            linter.find("schema", message, "Write an object with question, answer and url")
             qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
             continue
         if not isinstance(item, dict):
