@@ -416,3 +416,17 @@ def test_a_large_file_takes_the_memory_of_a_window(tmp_path: Path) -> None:
     assert path.stat().st_size > 2e8
     assert max(peaks) < 150
     assert peaks[1] < peaks[0] + 40
+
+
+def test_a_key_that_stands_twice_is_told(tmp_path: Path) -> None:
+    line = '{"claim_id": 0, "claim": "A.", "evidence": [], "pred_label": "Refuted", %s}'
+    for text in (line, f"[{line}]"):
+        for more, told in (('"pred_label": "Supported"', 1), ('"pred_label": "Refuted"', 0)):
+            warnings: list[str] = []
+            (tmp_path / "pred.json").write_text(text % more)
+            (found,) = read_submission(tmp_path / "pred.json", warnings=warnings)
+            assert found.label == more.split('"')[3]  # the last, as json.load has it
+            assert len(warnings) == told
+    (tmp_path / "pred.json").write_text(line % '"pred_label": "Supported"')
+    read_submission(tmp_path / "pred.json", warnings=warnings)
+    assert "(line 1, 'pred_label')" in warnings[0]

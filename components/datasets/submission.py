@@ -20,7 +20,7 @@ import msgspec
 
 from components.datasets import findings
 from components.datasets.base import checked_label
-from components.errors import ClaimflowError, plain
+from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
     AVERITEC_LABELS,
@@ -29,6 +29,7 @@ from components.records import (
     Evidence,
     Prediction,
     Record,
+    all_alike,
     outline,
     read_lines,
     report,
@@ -232,11 +233,16 @@ def write_json(path: Path, predictions: list[Prediction]) -> None:
     write_whole(path, text.encode("utf-8", "replace") + b"\n")
 
 
-def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[int, Prediction]]:
+def _read_json(
+    path: Path, on_error: str, bad: list[BadLine], warnings: list[str] | None = None
+) -> Iterator[tuple[int, Prediction]]:
     position = 0  # of the record in the file, those that are no JSON included
     unread = len(bad)
-    for line, raw in read_lines(path, dict[str, Any], on_error, bad):
+    twice: dict[str, list[Any]] | None = None if warnings is None else {}
+    differing: list[str] = []
+    for line, raw in read_lines(path, dict[str, Any], on_error, bad, twice):
         position += len(bad) - unread
+        differing += [f"line {line}, '{k}'" for k, v in (twice or {}).items() if not all_alike(v)]
         try:
             yield line, _from_record(raw, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
@@ -246,6 +252,11 @@ def _read_json(path: Path, on_error: str, bad: list[BadLine]) -> Iterator[tuple[
             report(BadLine(file=str(path), line=line, reason=reason), on_error, bad)
         position += 1
         unread = len(bad)
+    if warnings is not None and differing:
+        warnings.append(
+            f"{path.name} has a key twice in one object, with values that differ; the last counts, "
+            f"as official scorers read it ({listed(differing, 3)})."
+        )
 
 
 def _from_record(raw: dict[str, Any], position: int) -> Prediction:
@@ -407,8 +418,9 @@ def read_submission(
     on_error: "stop" raises ClaimflowError at the first bad record (missing field, broken cell);
     "skip" appends it to `bad` and goes on. A file in another encoding than UTF-8 or UTF-16 stops in
     any case.
-    warnings: takes what is to be said before any figure: that a CSV calls itself the gold file, and
-    that a system's probabilities are no confidences.
+    warnings: takes what is to be said before any figure: that a CSV calls itself the gold file,
+    that a system's probabilities are no confidences, that an object has a key twice with values
+    that differ.
     """
     problems: list[BadLine] = [] if bad is None else bad
     check_file(path, "submission")
@@ -418,7 +430,7 @@ def read_submission(
         raise ClaimflowError(f"{path} is no table of several systems: name it without '{system}'.")
     check_text(path)
     if is_json(path):
-        return [prediction for _, prediction in _read_json(path, on_error, problems)]
+        return [prediction for _, prediction in _read_json(path, on_error, problems, warnings)]
     splits: list[str] = []
     found = [prediction for _, prediction in _read_csv(path, on_error, problems, splits)]
     if warnings is not None and (marked := splits.count("gold")):
