@@ -137,6 +137,18 @@ def test_out_files_and_names(place: Path) -> None:
     ]
 
 
+def test_files_scored_by_other_rules_are_told(place: Path) -> None:
+    done = flow("score", f"predictions={place}/good.json", f"gold={place}/gold.json",
+                f"out={place}/official.json", f"cache={place}/cache", "official=true")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = result(
+        place, f"runs=[{place}/official.json,{place}/poor.json]", f"gold={place}/gold.json"
+    )
+    assert any(n.startswith("Scored with official=true: good;") for n in found["notes"])
+    alike = result(place, f"runs=[{place}/good.json,{place}/poor.json]", f"gold={place}/gold.json")
+    assert not any("official" in note for note in alike["notes"])
+
+
 def test_what_scoring_took_is_no_cost_of_a_system(place: Path) -> None:
     """Of files of predictions and of what flows.score wrote, beside runs of a pipeline."""
     done = flow("score", f"predictions={place}/good.json", f"gold={place}/gold.json",

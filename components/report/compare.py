@@ -39,6 +39,7 @@ class Point(Record):
     notes: what its scorers and flow had to say: claims without prediction, failed judge calls …
     warnings: what makes its figures mean something else, said before any of them.
     training: seconds and trained parameters of the steps that learned.
+    official: whether it was scored with the official scorer's quirks, where that is known.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Point(Record):
     notes: list[str] = []
     warnings: list[str] = []
     training: dict[str, dict[str, float]] = {}
+    official: bool | None = None
     error: str | None = None
 
     def lasting(self) -> Point:
@@ -252,6 +254,12 @@ def compare(
                 f"{one.name} and {other.name} have the same values on every claim: are they one "
                 "system, given twice?"
             )
+    quirky = [point.name for point in runs if point.official]
+    if quirky and any(point.official is False for point in runs):
+        found.notes.append(
+            f"Scored with official=true: {listed(quirky)}; the others by the defined values. "
+            "Score all of them alike: where the two rules part, figures differ by that alone."
+        )
     reason = unlike(runs)
     if reason:
         found.notes.append(f"Not tested claim by claim: {reason}.")
