@@ -191,18 +191,37 @@ def check_added(added: list[str], settings: DictConfig, config: str) -> None:
 
 
 def check_places(config: DictConfig) -> None:
-    """Raise before any work when what it gives could not be written."""
+    """Raise before any work when what it gives could not be written, or not be kept."""
+    from omegaconf import OmegaConf
+
     from components.errors import ClaimflowError
 
     for key in ("cache", "outputs", "out", "sarif", "to"):
         if not config.get(key):
             continue
+        several = key in ("out", "sarif", "to") and sweeping()
+        if several and not OmegaConf.is_interpolation(config, key):
+            raise ClaimflowError(
+                f"{key}={config[key]}: each run of -m would write it anew. Name it by what "
+                f"differs, as '{key}=scores-${{hydra:job.num}}'."
+            )
         place = Path(str(config[key])).absolute()
         there = next(p for p in (place, *place.parents) if p.exists())
         file = key in ("out", "sarif") and there == place
         writable = os.access(there, os.W_OK) if there == place and file else _takes_files(there)
         if there.is_dir() == file or not writable:
             raise ClaimflowError(f"{key}={config[key]}: {there} can't be written to. Name another.")
+
+
+def sweeping() -> bool:
+    """Whether -m runs a flow several times, each for itself; a sweep of experiments is one."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    if not HydraConfig.initialized():
+        return False
+    hydra = HydraConfig.get()
+    return hydra.mode == RunMode.MULTIRUN and "sweep" not in (hydra.callbacks or {})
 
 
 def _takes_files(folder: Path) -> bool:

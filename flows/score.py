@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flows.cli import entry
+from flows.cli import entry, sweeping
 
 
 def main(config: Any) -> None:
@@ -112,14 +112,6 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
         "skipped": bad,
         "predictions": predictions,
     }
-
-
-def sweeping() -> bool:
-    """Whether -m runs this command several times, for all one knows on several files."""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
 
 
 def asides(scorers: list[Any]) -> list[str]:

@@ -247,6 +247,8 @@ def test_scores_of_several_runs_and_bad_cells(tmp_path: Path) -> None:
     runs = [{"name": n, "per_claim": rows} for n in ("x", "y")]
     (tmp_path / "runs.json").write_text(json.dumps(runs))
     assert read_scores(tmp_path / "runs.json") == {"x.qa": {"1": 0.5}, "y.qa": {"1": 0.5}}
+    pandas = write(tmp_path / "p.csv", ("id", "qa"), ("1.0", 0.5), ("1.5", 0.5))
+    assert read_scores(pandas) == {"qa": {"1": 0.5, "1.5": 0.5}}
     notes: list[str] = []
     file = write(tmp_path / "s.csv", ("id", "label", "qa"), (1, "S", 0.5), (2, "R", "bad"))
     assert read_scores(file, notes) == {"qa": {"1": 0.5}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
@@ -161,6 +162,19 @@ def test_a_measure_that_no_point_of_a_sweep_has(tmp_path: Path) -> None:
     assert done.stderr.endswith("Measures: ndcg_at_10, recall_at_10, recall_at_100, mrr, ap.\n")
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_runs_of_one_command_do_not_write_one_file_over(tmp_path: Path) -> None:
+    gold = tmp_path / "gold.json"
+    gold.write_text(json.dumps([{"claim": "A.", "label": "Refuted", "questions": []}]))
+    words = ["flows.lint", "-m", f"predictions={gold}", "fix=true,false"]
+    done = command(*words, f"out={tmp_path}/out.json", cwd=tmp_path)
+    assert done.stderr == (
+        f"error: out={tmp_path}/out.json: each run of -m would write it anew. Name it by what "
+        "differs, as 'out=scores-${hydra:job.num}'.\n"
+    )
+    command(*words, f"out={tmp_path}/out-${{fix}}.json", cwd=tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"gold.json", "out-True.json", "out-False.json"}
 
 
 def test_a_primary_measure_of_some_points_will_do() -> None:

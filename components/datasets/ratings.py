@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,8 @@ def _rows(
                         f"{path}, line {reader.line_num}: not as many cells as columns. Quote "
                         "cells that hold commas."
                     )
+                if "id" in row:  # as pandas writes numbers beside an empty cell
+                    row["id"] = re.sub(r"^(\d+)\.0$", r"\1", row["id"].strip())
                 rows.append((reader.line_num, row))
     except csv.Error as error:
         raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
