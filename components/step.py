@@ -364,6 +364,11 @@ def _parse(module: str) -> tuple[str, set[str]]:
             imported.add(name)
             if _is_own(name.partition(".")[0]):
                 imported |= _modules(name, [alias.name for alias in node.names])
+        elif isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            given = getattr(node.args[0], "value", None)
+            if called in ("import_module", "__import__") and isinstance(given, str):
+                imported.add(importlib.util.resolve_name(given, package))
         body = getattr(node, "body", None)
         if (
             isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))

@@ -260,6 +260,11 @@ def test_editing_code_changes_the_key_but_comments_do_not(
         ("import {second}\n", "../../{second}"),
         ("from {second} import x\n", "../../{second}"),
         ("def late():\n    from .helper import x\n", "helper"),
+        ("import importlib\nx = importlib.import_module('{second}').x\n", "../../{second}"),
+        (
+            "from importlib import import_module\nx = import_module('.helper', __package__)\n",
+            "helper",
+        ),
     ],
 )
 def test_code_is_followed_however_it_is_imported_and_is_imported_with_its_key(
