@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,43 @@ def test_precisions_have_embeddings_of_their_own(ctx: Context) -> None:
     exact = Encoder(model=MODEL).passages("texts", TEXTS, ctx)
     fast = Encoder(model=MODEL, dtype="bfloat16").passages("texts", TEXTS, ctx)
     assert not np.array_equal(fast, exact)
+
+
+def test_encoding_goes_on_where_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("components.retrieve.encoder._PART", {"cpu": 2})
+    ctx, encoder = Context(Cache(tmp_path)), Encoder(model=MODEL)
+    texts = [f"Bridge {n} was closed." for n in (0, 1, 2, 0, 3, 4)]
+    encode, given = Encoder.encode, []
+
+    def kill(encoder: Encoder, texts: list[str], *rest: Any, **more: Any) -> np.ndarray:
+        if len(given) == 2:
+            raise KeyboardInterrupt
+        given.append(texts)
+        return encode(encoder, texts, *rest, **more)
+
+    monkeypatch.setattr(Encoder, "encode", kill)
+    with pytest.raises(KeyboardInterrupt):
+        encoder.passages("bridges", texts, ctx)
+    first, second = sorted((tmp_path / "aside").glob("*.unfinished/*"))
+    second.write_bytes(first.read_bytes())  # damaged, so made anew
+    given.clear()
+
+    def note(encoder: Encoder, texts: list[str], *rest: Any, **more: Any) -> np.ndarray:
+        given.append(texts)
+        return encode(encoder, texts, *rest, **more)
+
+    monkeypatch.setattr(Encoder, "encode", note)
+    vectors = encoder.passages("bridges", texts, Context(Cache(tmp_path)))
+    assert given == [texts[2:3] + texts[4:5], texts[5:]]
+    assert not list((tmp_path / "aside").iterdir())
+    assert np.array_equal(vectors[0], vectors[3])
+    assert vectors == pytest.approx(encode(encoder, texts, ctx), abs=1e-6)
+
+
+def test_no_passages_have_no_vectors(ctx: Context) -> None:
+    assert Encoder(model=MODEL).passages("none", [], ctx).shape == (0, 384)
 
 
 def test_what_is_no_device_or_precision() -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from components import assets
 from components.cache import key_of
 from components.errors import ClaimflowError
+from components.files import digest, write_whole
 from components.retrieve.forward import DEVICES, DTYPES, POOLINGS, Forward
 from components.step import Context, identity
 from components.text import well_formed
 
 if TYPE_CHECKING:
     import numpy as np
+
+# Passages that a kill can cost: a minute or two of a CPU, two seconds of a GPU. Part of the code,
+# as the last bit of a vector depends on what it is encoded beside.
+_PART = {"cpu": 2048, "cuda": 262_144}
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -73,15 +80,39 @@ class Encoder:
 
     def passages(self, store: str, texts: list[str], ctx: Context) -> np.ndarray:
         """Vectors of the passages whose digest is `store`: memory-mapped, encoded once for all
-        steps and runs."""
+        steps and runs. They are encoded part by part, and what is done outlives a kill."""
         import numpy as np
 
-        def build(folder: Path) -> None:
-            prompted = [self.passage_prompt + text for text in texts]
-            np.save(folder / "vectors.npy", self.encode(prompted, ctx, progress="encode passages"))
+        key = key_of("embeddings", identity(self), store)
 
-        artifact = ctx.cache.artifact(key_of("embeddings", identity(self), store), build)
+        def build(folder: Path) -> None:
+            row = {text: i for i, text in enumerate(dict.fromkeys(map(well_formed, texts)))}
+            vectors = np.concatenate(list(self._parts(list(row), key, ctx)))
+            np.save(folder / "vectors.npy", vectors[[row[well_formed(text)] for text in texts]])
+            shutil.rmtree(ctx.cache.unfinished(key))
+
+        artifact = ctx.cache.artifact(key, build)
         return np.load(Path(artifact.path) / "vectors.npy", mmap_mode="r")
+
+    def _parts(self, texts: list[str], key: str, ctx: Context) -> Iterator[np.ndarray]:
+        """Vectors of passages without repeats, part by part. A part on disk is named by its digest:
+        a damaged one is made anew."""
+        import numpy as np
+
+        size, kept = _PART[self.device], ctx.cache.unfinished(key)
+        for at in range(0, max(1, len(texts)), size):
+            for path in kept.glob(f"{at}-*"):
+                data = path.read_bytes()
+                if path.name == f"{at}-{digest(data)}":
+                    break
+            else:
+                part = [self.passage_prompt + text for text in texts[at : at + size]]
+                number = f" {at // size + 1}/{-(-len(texts) // size)}" if len(texts) > size else ""
+                vectors = self.encode(part, ctx, progress=f"encode passages{number}")
+                data = vectors.tobytes()
+                if number:
+                    write_whole(kept / f"{at}-{digest(data)}", data)
+            yield np.frombuffer(data, np.float32).reshape(-1, self._loaded(ctx).dimensions)
 
     def mean_queries(self, texts: list[list[str]], ctx: Context) -> np.ndarray:
         """Vectors of queries that have several texts each: the means of those of the texts."""
