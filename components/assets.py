@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import filelock
 
 from components.errors import ClaimflowError, nearest
-from components.files import disk_error, home
+from components.files import disk_error, home, language_data
 from components.records import Record
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def nltk_ready() -> None:
     Raises ClaimflowError when they are not laid out; nothing is downloaded.
     """
     with _nltk_lock:
-        _find_nltk_data(home() / "nltk_data")
+        _find_nltk_data(language_data())
 
 
 @functools.cache

@@ -27,6 +27,16 @@ def home() -> Path:
     return Path(os.environ.get("CLAIMFLOW_HOME") or ROOT / ".claimflow").absolute()
 
 
+def language_data() -> Path:
+    """The folder of WordNet, punkt and stop-words. Raises ClaimflowError when it is not there."""
+    folder = home() / "nltk_data"
+    if not folder.is_dir():
+        raise ClaimflowError(
+            f"No language data {folder}: run `make setup`, or `python -m flows.setup`."
+        )
+    return folder
+
+
 def digest(data: bytes) -> str:
     """Content digest: BLAKE2b of 16 bytes, in hexadecimal."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()

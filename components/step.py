@@ -23,10 +23,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from components.cache import Action, Artifact, Cache, key_of
 from components.errors import ClaimflowError
-from components.files import digest, file_digest, folder_digest, home
-from components.records import Case, Claim
+from components.files import digest, file_digest, folder_digest, language_data
+from components.records import Case, Claim, encode
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -158,9 +160,18 @@ class Context:
         return int(key_of(self.seed, *what)[:8], 16)
 
     def model(self, step: TrainedStep) -> Artifact:
-        """The folder that `step.fit` filled; fits it now when that has not happened."""
+        """The folder that `step.fit` filled; fits it now when that has not happened.
+
+        Raises ClaimflowError for a step that runs another which learns, and does not say so."""
         if folder := step.given():
             return Artifact(path=str(folder), digest=folder_digest(folder))
+        outer = self._held
+        if outer and outer is not step and not (keyed_by_train(outer) and outer.seeded):
+            raise ClaimflowError(
+                f"{type(outer).__name__} runs {type(step).__name__}, which learns from training "
+                "claims, and has neither them nor the seed in its cache key: derive it from "
+                "`components.reason.nested.Nested`, which takes over what the steps inside need."
+            )
         step.check_train(self._train)
         key = self.fit_key(step)
 
@@ -254,19 +265,22 @@ def identity(value: Any, unkeyed: Collection[str] = ()) -> Any:
     """What enters a cache key for `value`: parameters (but `unkeyed`), code version, content of
     files.
 
-    Dataclasses (steps, encoders, engines) give their class, the version of the code behind it
-    and their fields; a Path gives the digest of the file or folder; the rest stands for itself.
+    Dataclasses (steps, encoders, engines) and records give their class, the version of the code
+    behind it and their fields; a Path gives the digest of the file or folder; the rest stands for
+    itself. Raises ClaimflowError for an object that no key can hold.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(field.name for field in dataclasses.fields(value))
+    else:
+        names = None
+    if names is not None:
         skip = {*getattr(value, "unkeyed", ()), *unkeyed}
         return {
             "class": f"{type(value).__module__}.{type(value).__qualname__}",
             "code": code_version(type(value).__module__),
-            "fields": {
-                field.name: identity(getattr(value, field.name))
-                for field in dataclasses.fields(value)
-                if field.name not in skip
-            },
+            "fields": {name: identity(getattr(value, name)) for name in names if name not in skip},
         }
     if isinstance(value, Path):
         if not value.exists():
@@ -276,6 +290,14 @@ def identity(value: Any, unkeyed: Collection[str] = ()) -> Any:
         return [[key, identity(item)] for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         return [identity(item) for item in value]
+    try:
+        encode(value)
+    except TypeError:
+        kind = type(value)
+        raise ClaimflowError(
+            f"A parameter is a {kind.__qualname__} ({kind.__module__}), whose content no cache key "
+            "can hold: make that class a dataclass."
+        ) from None
     return value
 
 
@@ -305,7 +327,7 @@ def code_version(module: str) -> str:
         code, imported = _parse(name)
         parts[name] = code
         if name == "components.assets":  # WordNet, punkt and stop-words, which code below it reads
-            parts["language data"] = folder_digest(home() / "nltk_data")
+            parts["language data"] = folder_digest(language_data())
         for other in imported:
             top = other.partition(".")[0]
             if _is_own(top):

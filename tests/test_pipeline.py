@@ -18,7 +18,8 @@ from components import step as step_module
 from components.cache import Cache
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, from_cache, load, run_step, store
-from components.records import Case, Claim, Document, Query
+from components.reason.nested import Nested
+from components.records import Answer, Case, Claim, Document, Query
 from components.step import Context, Step, TrainedStep, _parse, code_version, identity
 
 calls: list[tuple[str, list[str]]] = []
@@ -193,6 +194,55 @@ def test_training_claims_are_in_the_key_of_a_trained_step_or_refused(tmp_path: P
     step.folder.mkdir()
     with pytest.raises(ClaimflowError, match=r"Looks uses ctx.train, .* take what `fit` learned"):
         run_step(step, "looks", refs(ctx, "A"), ctx)
+
+
+def test_a_step_that_runs_one_that_learns_is_keyed_by_the_training_claims_or_refused(
+    tmp_path: Path,
+) -> None:
+    @dataclasses.dataclass(kw_only=True)
+    class Around(Step):
+        reads: ClassVar = ("claim",)
+        writes: ClassVar = ("questions",)
+        by: Learn = dataclasses.field(default_factory=Learn)
+
+        def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+            ctx.model(self.by)
+            return cases
+
+    @dataclasses.dataclass(kw_only=True)
+    class Declared(Nested):
+        reads: ClassVar = ("claim",)
+        writes: ClassVar = ("dropped",)
+        by: Learn = dataclasses.field(default_factory=Learn)
+
+        def inner(self) -> dict[str, Step]:
+            return {"by": self.by}
+
+        def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+            n = len(Path(ctx.model(self.by).path).joinpath("n").read_text())
+            return [msgspec.structs.replace(c, dropped={"n": n}) for c in cases]
+
+    told, found = "Around runs Learn, which learns from training claims, .* `.*Nested`", []
+    for n in (1, 10):
+        ctx = Context(Cache(tmp_path / "cache"), [Claim(id=str(i), text="t") for i in range(n)])
+        with pytest.raises(ClaimflowError, match=told):
+            run_step(Around(), "around", refs(ctx, "A"), ctx)
+        [ref] = run_step(Declared(), "declared", refs(ctx, "A"), ctx)
+        found.append(load(ref, ("dropped",), ctx.cache).dropped)
+    assert found == [{"n": 1}, {"n": 2}]
+
+
+class Plain:
+    """No dataclass."""
+
+
+def test_objects_are_in_the_key_by_class_and_content_or_refused() -> None:
+    assert identity(Answer(answer="A", answer_type="B")) != identity(
+        Document(id="A", sentences=("B",))
+    )
+    assert identity(Claim(id="1", text="A")) != identity(Claim(id="1", text="B"))
+    with pytest.raises(ClaimflowError, match=r"A parameter is a Plain \(.*test_pipeline\), whose"):
+        identity({"part": Plain()})
 
 
 def test_the_order_of_parts_is_in_the_key() -> None:
