@@ -70,7 +70,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             settings = from_file(Path(file.removeprefix("params=")), words)
             check_added([w for w in words if w.startswith("+")], settings, config)
             check_places(settings)
-            check_numbers(settings, config)
+            check_values(settings, config)
             main(settings)
             return
         import hydra
@@ -83,7 +83,7 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             try:
                 check_added([w for w in words if w.startswith("+")], settings, config)
                 check_places(settings)
-                check_numbers(settings, config)
+                check_values(settings, config)
                 return main(settings)
             except (ClaimflowError, OSError) as error:
                 failed.append(error)
@@ -233,23 +233,26 @@ def _takes_files(folder: Path) -> bool:
         return False
 
 
-def check_numbers(settings: DictConfig, config: str) -> None:
-    """Raise for a setting that is a whole number in conf/`config`.yaml and none here, or below 1:
-    below 0 where 0 means something, and null does where the line says so."""
+def check_values(settings: DictConfig, config: str) -> None:
+    """Raise for a setting that is not of the kind that conf/`config`.yaml has it: true or false;
+    stop or skip; a whole number from 1 on, from 0 where that means something, and null where the
+    line says so."""
     from components.errors import ClaimflowError
 
     text = (CONF / f"{config}.yaml").read_text(encoding="utf-8")
     if re.search(r"(?m)^  - config$", text):
-        check_numbers(settings, "config")
-    for key, about in re.findall(r"(?m)^(\w+): *\d+ *(#.*)?$", text):
+        check_values(settings, "config")
+    for key, given, about in re.findall(r"(?m)^(\w+): *(\d+|true|false|stop)\b *(#.*)?$", text):
         value, none = settings.get(key), "null:" in about
-        least = int(key != "seed" and (key != "claims" or none))
-        if (value is None and none) or (type(value) is int and value >= least):
-            continue
-        or_null = ", or null" if none else ""
-        raise ClaimflowError(
-            f"{key}={value} is wrong: give a whole number from {least} on{or_null}."
-        )
+        if given.isdecimal():
+            least = int(key != "seed" and (key != "claims" or none))
+            right = (value is None and none) or (type(value) is int and value >= least)
+            due = f"a whole number from {least} on{', or null' if none else ''}"
+        else:
+            right = type(value) is bool if given != "stop" else value in ("stop", "skip")
+            due = "true or false" if given != "stop" else "stop or skip"
+        if not right:
+            raise ClaimflowError(f"{key}={value} is wrong: give {due}.")
 
 
 def composed(overrides: list[str]) -> DictConfig:

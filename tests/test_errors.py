@@ -251,6 +251,22 @@ def test_a_number_that_is_none(flow: str, word: str, least: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("flow", "word", "due"),
+    [
+        ("lint", "fix=no", "true or false"),
+        ("score", "official=yess", "true or false"),
+        ("score", "on_error=ski", "stop or skip"),
+        ("experiment", "on_error=null", "stop or skip"),
+        ("reproduce", "fresh=1", "true or false"),
+    ],
+)
+def test_a_value_of_another_kind(flow: str, word: str, due: str) -> None:
+    done = command(f"flows.{flow}", word, "out=null")
+    assert done.returncode == 1
+    assert done.stderr == f"error: {word.replace('null', 'None')} is wrong: give {due}.\n"
+
+
+@pytest.mark.parametrize(
     ("flow", "words"),
     [
         ("score", "out=/proc/x.json"),

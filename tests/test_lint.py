@@ -282,7 +282,7 @@ def test_fever(tmp_path: Path) -> None:
     lines = [
         {"id": 7, "predicted_label": "supports", "predicted_evidence": evidence[:1]},
         {"id": 3, "predicted_label": "REFUTED", "predicted_evidence": evidence},
-        {"predicted_label": "NOT ENOUGH INFO", "predicted_evidence": []},
+        {"id": 2, "predicted_label": "NOT ENOUGH INFO", "predicted_evidence": []},
         {
             "id": 4,
             "predicted_label": "REFUTES",
@@ -396,7 +396,10 @@ def test_a_key_that_stands_twice_is_an_error(tmp_path: Path, as_list: bool) -> N
     lines = [json.dumps(record(n)) for n in range(2)]
     lines[1] = lines[1].replace('"pred_label":', '"pred_label": "Supported", "pred_label":')
     text = "[" + ",\n".join(lines) + "]" if as_list else "\n".join(lines)
-    (finding,) = checked(tmp_path, text).errors
+    finding, *lines_too = checked(tmp_path, text).errors
+    assert [f.message for f in lines_too] == [
+        "JSON lines, where evaluators read one list",
+    ] * (not as_list)
     assert (finding.rule, finding.line, finding.record) == ("json", 2, "1")
     assert finding.message == (
         '\'pred_label\' stands twice in one object, with other values, "Supported" and "Refuted"; '
@@ -404,7 +407,7 @@ def test_a_key_that_stands_twice_is_an_error(tmp_path: Path, as_list: bool) -> N
     )
     mended = tmp_path / "mended.json"
     report = checked(tmp_path, text, repaired=mended)
-    assert (report.errors, mended.exists()) == ([report.findings[0]], False)
+    assert (report.errors[0], mended.exists()) == (report.findings[0], False)
     assert "differ, and which is meant? (line 2, 'pred_label')" in str(report.unrepaired)
     report = checked(tmp_path, text.replace("Supported", "Refuted"), repaired=mended)
     assert "Deleted, but for one." in str(report.findings[0])
@@ -505,7 +508,12 @@ def test_ids_written_otherwise_are_mended_not_lost(tmp_path: Path, form: str, li
     assert report.form == form
     said = [f.message for f in report.findings if f.rule == "id" and "means" in f.message]
     assert said == ["id 2.0 means 2", "id '001' means 1", "id '0.0' means 0"]
-    records = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
+    text = (tmp_path / "mended.jsonl").read_text()
+    records = (
+        [json.loads(x) for x in text.splitlines()]
+        if form in ("run", "FEVER", "SciFact")
+        else json.loads(text)
+    )
     order = [str(n) if form == "run" else n for n in range(3)]
     assert [r[key] for r in records] == order
     assert (report.records, report.left_out) == (5, 2)  # those of no claim, as the report says
@@ -1094,7 +1102,7 @@ def test_the_gold_file_is_told(tmp_path: Path) -> None:
     assert not checked(tmp_path, [record(n, claim="") for n in range(2)]).findings
     cell = csv_of(f"Who?{INNER}Her.{OUTER}").replace(",pred", ",gold")
     pooled = {"label": "SUPPORT", "sentences": [0], "provenance": "pooling", "model_ranks": {}}
-    (found,) = checked(tmp_path, [{"id": 0, "evidence": {"7": pooled}}]).errors
+    (found,) = checked(tmp_path, {"id": 0, "evidence": {"7": pooled}}).errors
     assert "model_ranks (1 times), provenance (1 times)" in found.message
     report = checked(tmp_path, cell, "pred.csv", repaired=tmp_path / "mended")
     assert report.unrepaired == "it is the gold file, or made from it"
@@ -1157,10 +1165,10 @@ def test_gold_files_of_scifact_and_fever_are_told_and_left(tmp_path: Path, line:
 def test_what_scifact_has_in_place_of_a_document_is_not_overwritten(
     tmp_path: Path, value: Any
 ) -> None:
-    lines = [{"id": "1", "evidence": {"7": value}}]
-    report = checked(tmp_path, json.dumps(lines), repaired=tmp_path / "mended")
+    line = {"id": "1", "evidence": {"7": value}}
+    report = checked(tmp_path, json.dumps(line), repaired=tmp_path / "mended")
     assert [f.rule for f in report.errors] == ["schema"]
-    assert json.loads((tmp_path / "mended").read_text()) == [{"id": 1, "evidence": {"7": value}}]
+    assert json.loads((tmp_path / "mended").read_text()) == {"id": 1, "evidence": {"7": value}}
 
 
 def test_rows_of_a_table_that_are_alike_but_for_nan_are_one(tmp_path: Path) -> None:
@@ -1210,3 +1218,91 @@ def test_a_repair_loses_nothing_that_it_cannot_read(tmp_path: Path, said: Any) -
     other |= {name: 1 for name in ("id", "claim_id") if name in other}
     checked(tmp_path, [said, other], repaired=tmp_path / "mended.json")
     assert "KEEP" in (tmp_path / "mended.json").read_text()
+
+
+PLACED = [
+    {"label": "Refuted", "questions": []},
+    {"pred_label": "Refuted", "claim": "", "evidence": []},
+    {"label": "Refuted", "evidence": ["A."]},
+]
+
+
+@pytest.mark.parametrize("line", PLACED)
+@pytest.mark.parametrize("other", [{"error": "timeout"}, 3, '{"label": "Ref'])
+def test_records_without_ids_keep_their_claims(tmp_path: Path, line: Any, other: Any) -> None:
+    """No repaired file lacks a record, by which those behind it would be of other claims."""
+    mended = tmp_path / "mended"
+    refuted = json.loads(json.dumps(line).replace("Refuted", "refuted"))
+    content = [json.dumps(x) for x in (line, refuted)]
+    broken = other if isinstance(other, str) else json.dumps(other)
+    for text in (
+        "\n".join([*content, broken, content[0]]),
+        f"[{content[0]},{broken},{content[1]}]",
+    ):
+        report = checked(tmp_path, text, repaired=mended)
+        assert (report.errors != [], mended.exists()) == (True, False)
+        if report.form != "unknown":
+            assert "told by their place" in str(report.unrepaired)
+    checked(tmp_path, f"[{content[0]},{content[1]}]", repaired=mended)
+    first, second = json.loads(mended.read_text())
+    assert "Refuted" in second.values()
+    assert not {"id", "claim_id"} & (first.keys() | second.keys())  # none is made up
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"predicted_label": "REFUTES", "predicted_evidence": []},
+        {"evidence": {}},
+    ],
+)
+def test_facts_without_ids_can_not_be_paired(tmp_path: Path, line: Any) -> None:
+    text = "\n".join(json.dumps(x) for x in (line | {"id": 4.0}, line))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert [f.message for f in report.errors if f.rule == "schema"] == ["the record has no id"]
+    assert "told by their place" in str(report.unrepaired)
+
+
+def test_a_file_is_laid_out_as_evaluators_read_it(tmp_path: Path) -> None:
+    fact = json.dumps({"id": 1, "evidence": {}})
+    for text, message in (
+        (f"[{fact}]", "a JSON list, where evaluators read a record from each line"),
+        (f"\n{fact}\n\n", "2 blank lines, at which evaluators stop"),
+        (json.dumps(record()), "JSON lines, where evaluators read one list"),
+    ):
+        (found,) = checked(tmp_path, text).errors
+        assert (found.rule, found.message) == ("json", message)
+        assert not checked(tmp_path, text, repaired=tmp_path / "mended").errors
+    (told,) = checked(tmp_path, {"id": "1", "evidence": {}}).errors
+    assert told.message == "id '1' is no number"  # at which the official scorer stops
+
+
+def test_a_record_of_fever_with_a_gold_label_of_its_own_is_told(tmp_path: Path) -> None:
+    line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["A", 0]]}
+    own = line | {"label": "REFUTES", "evidence": [[[1, 1, "A", 0]]]}
+    report = checked(tmp_path, own, repaired=tmp_path / "mended")
+    assert [(f.rule, f.level) for f in report.findings] == [("gold", "error")] * 2
+    assert json.loads((tmp_path / "mended").read_text()) == line
+
+
+def test_fever_under_the_names_of_the_gold_file_is_renamed(tmp_path: Path) -> None:
+    lines = [
+        {"id": 1, "label": "REFUTES", "evidence": [["A", 0]]},
+        {"id": 2, "label": "NOT ENOUGH INFO", "evidence": []},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert (report.form, report.errors) == ("FEVER", [])
+    found = read_submission(tmp_path / "mended")
+    assert [(p.label, len(p.findings)) for p in found] == [("REFUTES", 1), ("NOT ENOUGH INFO", 0)]
+
+
+def test_a_repair_makes_up_no_label(tmp_path: Path) -> None:
+    checked(tmp_path, {"id": 1.0, "predicted_evidence": [["A", 0]]}, repaired=tmp_path / "mended")
+    assert "predicted_label" not in json.loads((tmp_path / "mended").read_text())
+
+
+def test_a_sentence_of_an_abstract_twice_is_told(tmp_path: Path) -> None:
+    item = {"label": "SUPPORT", "sentences": [0, 0]}
+    (found,) = checked(tmp_path, {"id": 1, "evidence": {"7": item}}).findings
+    assert (found.rule, found.level) == ("repeated-qa", "warning")

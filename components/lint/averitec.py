@@ -22,9 +22,10 @@ GOLD_2024 = GOLD | {"label", "questions"}
 def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of 2024."""
     linter.count_gold(raw, GOLD_2024)
-    given = "claim_id" in raw
-    raw["claim_id"] = linter.name(raw.get("claim_id", position), True)
-    if not given:
+    if "claim_id" in raw:
+        raw["claim_id"] = linter.name(raw["claim_id"], "warning")
+    else:
+        linter.place(position)
         linter.find("id", "no claim_id", "Give the id of the claim")
     raw["pred_label"] = linter.label(raw["pred_label"])
     raw["claim"] = raw.get("claim") or ""
@@ -90,9 +91,10 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     linter.count_gold(raw, GOLD)
     linter.annotated += raw.keys() >= ANNOTATED
     key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
-    name = linter.name(raw[key] if key else position, False)
     if key:
-        raw[key] = name
+        raw[key] = linter.name(raw[key])
+    else:
+        linter.place(position)
     raw["label"] = linter.label(raw.get("label"))
     qas: list[tuple[dict[str, Any], list[tuple[Qa, Any]]]] = []
     questions = _items(linter, raw.get("questions", []), "questions")
@@ -150,7 +152,10 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
     if raw.get("id") is None and raw.get("claim_id") is not None:
         linter.find("schema", "'claim_id', where this form has 'id'", "Call it id", True)
         raw["id"] = raw.pop("claim_id")
-    raw["id"] = linter.name(position if raw.get("id") is None else raw["id"], False)
+    if raw.get("id") is None:
+        linter.place(position)
+    else:
+        raw["id"] = linter.name(raw["id"])
     for key in ("label", "evidence"):
         if f"predicted_{key}" in raw:
             linter.find(
@@ -169,7 +174,7 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
 
 def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of a run of ours."""
-    raw["id"] = str(linter.name(raw["id"], False))
+    raw["id"] = str(linter.name(raw["id"]))
     raw["label"] = linter.label(raw["label"])
     raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")

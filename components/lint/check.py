@@ -7,6 +7,7 @@ are what costs points or breaks rules of the task without a word. A file without
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -80,7 +81,7 @@ def lint(
 
 def _read(linter: Linter, scratch: Path) -> tuple[str, Callable[[Path, list[Any]], bytes]]:
     """Check the file; (its form, what writes records of it)."""
-    as_file: Callable[[Path, list[Any]], bytes] = as_json
+    as_file: Callable[[Path, list[Any]], bytes] = as_csv
     try:
         if is_table(linter.path):
             as_file = as_table
@@ -89,8 +90,8 @@ def _read(linter: Linter, scratch: Path) -> tuple[str, Callable[[Path, list[Any]
         decode(linter, scratch)
         if is_json(linter.source):
             form = read_json(linter)
+            as_file = functools.partial(as_json, form)
         else:
-            as_file = as_csv
             form = read_csv(linter)
     except ClaimflowError as error:  # no form that is known, or it breaks off
         linter.line = linter.record = None
@@ -115,6 +116,9 @@ def _unrepaired(linter: Linter, form: str, records: list[Any]) -> str | None:
     if linter.differing:
         where = listed(linter.differing, 3)
         return f"a key stands twice with values that differ, and which is meant? ({where})"
+    whole = len(records) == len(linter.order) and not linter.lost and not linter.unread
+    if linter.placed and not whole:
+        return "records without an id are told by their place, which the others would lose"
     if linter.illegible:
         return "which encoding it is in is not known"
     if form == _UNKNOWN:

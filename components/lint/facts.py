@@ -14,10 +14,17 @@ from components.lint.rules import FEVER_FIRST, FEVER_LABELS, SCIFACT_FIRST, SCIF
 def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of FEVER: a label and lists of [page, line]."""
     linter.numbered = False
-    raw["id"] = linter.name(raw.get("id", position), False)
+    raw["id"] = linter.name(raw["id"])
+    for key in ("label", "evidence", "verifiable"):
+        if key in raw:
+            message = f"its own '{key}': against such the official scorer scores a record"
+            linter.find("gold", message, "Leave it out", True, "error", "Deleted")
+            del raw[key]
     label = raw.get("predicted_label")
     if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
-        label = raw["predicted_label"] = linter.label(label, FEVER_LABELS)
+        label = linter.label(label, FEVER_LABELS)
+        if "predicted_label" in raw:
+            raw["predicted_label"] = label
     items = raw.get("predicted_evidence")
     if items is None:
         linter.find("schema", "predicted_evidence is no list", "Write [] for none", True)
@@ -32,7 +39,9 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
         if not _is_sentence(item):
             message = f"{cut(json.dumps(item))} is no [page, line]"
             behind = n >= FEVER_FIRST
-            linter.find("schema", message, "Write a text and a number", behind, done="Deleted")
+            linter.find(
+                "schema", message, "Write a text and a whole number", behind, done="Deleted"
+            )
         elif n < FEVER_FIRST and item in first[:n]:
             linter.find("repeated-qa", f"{item} again, which counts again", "Name it once")
     if len(items) > FEVER_FIRST:
@@ -47,10 +56,7 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
 def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of SciFact: label and sentences by document."""
     linter.numbered = False
-    given = "id" in raw
-    raw["id"] = linter.name(raw.get("id", position), True)
-    if not given:
-        linter.find("id", "no id", "Give the id of the claim")
+    raw["id"] = linter.name(raw["id"], "error")  # pairs only with numbers
     kept = {}
     in_gold: set[str] = set()
     for doc, item in raw["evidence"].items():
@@ -82,6 +88,9 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
         elif len(sentences) > SCIFACT_FIRST:
             message = f"{len(sentences)} sentences of {doc}, of which {SCIFACT_FIRST} count"
             linter.find("many-qas", message, "Put the best first")
+        elif len(sentences) > len(set(sentences)):
+            message = f"a sentence of {doc} again, which counts again"
+            linter.find("repeated-qa", message, "Name it once")
         kept[doc] = item | {"label": linter.label(item.get("label"), SCIFACT_LABELS)}
     raw["evidence"] = kept
     for name in sorted(in_gold):
@@ -91,6 +100,17 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
 def _is_rationale(item: Any) -> bool:
     """Whether it is one of a document's rationales in SciFact's gold file."""
     return isinstance(item, dict) and {"sentences", "label"} <= item.keys()
+
+
+def is_fever(raw: dict[str, Any]) -> bool:
+    """Whether it is a prediction of FEVER but for the names of its label and evidence."""
+    items = raw.get("evidence")
+    return (
+        raw.get("label") in FEVER_LABELS
+        and isinstance(items, list)
+        and all(map(_is_sentence, items))
+        and not {"predicted_label", "predicted_evidence", "pred_label"} & raw.keys()
+    )
 
 
 def _is_sentence(item: Any) -> bool:

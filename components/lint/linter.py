@@ -81,6 +81,7 @@ class Linter:
         self.unread: list[str] = []  # lines that hold who knows how many
         self.size = path.stat().st_size
         self.numbered = True  # ids run from 0
+        self.placed = False  # some record has no id, and is told by its place
         self.line: int | None = None
         self.record: str | None = None
 
@@ -228,9 +229,13 @@ class Linter:
 
     # Parts of a record
 
-    def name(self, value: Any, number: bool) -> int | str:
+    def place(self, position: int) -> None:
+        """Take a record without an id for the claim at its place, as evaluators do."""
+        self.record, self.placed = str(position), True
+
+    def name(self, value: Any, number: str = "") -> int | str:
         """The claim id as it should be written; finds repeats, strangers, numbers that are written
-        otherwise (5.0, "005") and, with `number`, texts."""
+        otherwise (5.0, "005") and, at the level `number`, texts."""
         self.record = str(value).strip()
         known = self.claims is not None and self.record in self.claims
         meant, shown = whole_number(value), cut(repr(value))
@@ -239,7 +244,7 @@ class Linter:
             self.find("id", f"id {shown} means {meant}", f"Write {meant}", True)
         elif number and type(value) is not int:
             mended = meant is not None and self.record == str(meant)
-            self.find("id", f"id {shown} is no number", "Write a number", mended, "warning")
+            self.find("id", f"id {shown} is no number", "Write a number", mended, number)
         if self.claims is None and (meant is None or meant < 0) and self.record not in self.ids:
             self.find("id", f"id {shown} is no number from 0", "Use the ids of the claims")
         return self.record if meant is None or self.record != str(meant) else meant

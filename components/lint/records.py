@@ -16,9 +16,12 @@ from components.datasets.submission import FORMS, HEADER, csv_rows, form_of, mis
 from components.errors import ClaimflowError, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
+from components.lint.facts import is_fever
 from components.lint.linter import MISSING, Linter
 from components.lint.report import cut
 from components.records import BadLine, all_alike, read_lines
+
+FACTS = ("FEVER", "SciFact")  # whose files are JSON lines, paired by id
 
 
 def read_json(linter: Linter) -> str:
@@ -37,6 +40,9 @@ def read_json(linter: Linter) -> str:
                 raise ClaimflowError("the record is no JSON object")
             _rename(linter, raw)
             form = _form(raw)
+            if form in FACTS and raw.get("id") is None:
+                linter.placed = True
+                raise ClaimflowError("the record has no id")
         except ClaimflowError as error:
             linter.lose(linter.find("schema", str(error), "Write one of the published forms"))
             if isinstance(raw, dict):
@@ -66,16 +72,42 @@ def read_json(linter: Linter) -> str:
             linter.unread.append(f"the rest of the file, from line {problem.line}")
         elif not problem.whole:
             linter.lose(finding)
+    linter.line = linter.record = None
     if len(forms) > 1:
-        linter.line = linter.record = None
         linter.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
+    elif forms:
+        _layout(linter, *forms)
     return " and ".join(forms) or "JSON"
 
 
+def _layout(linter: Linter, form: str) -> None:
+    """Whether the file is a list or lines, as evaluators of the form read it."""
+    as_list = beginning(linter.source).startswith("[")
+    if form in FACTS and as_list:
+        message = "a JSON list, where evaluators read a record from each line"
+        linter.find("json", message, "Write JSON lines", True)
+    elif form not in (*FACTS, "run") and not as_list:
+        message = "JSON lines, where evaluators read one list"
+        linter.find("json", message, "Write a JSON list", True)
+    elif form in FACTS:
+        with open(linter.source, "rb") as lines:
+            blank = [number for number, line in enumerate(lines, 1) if not line.strip()]
+        if blank:
+            linter.line = blank[0]
+            message = f"{len(blank)} blank lines, at which evaluators stop"
+            linter.find("json", message, "Delete them", True, done="Deleted")
+
+
 def _rename(linter: Linter, raw: dict[str, Any]) -> None:
-    """Give label and id of a record of 2024 the names that they have there."""
-    for key, due in misnamed(raw).items() if findings.form_of(raw) is None else ():
-        message = f"'{key}', where the form of 2024 has '{due}'"
+    """Give label, evidence and id of a record of 2024 or of FEVER the names that they have
+    there."""
+    if findings.form_of(raw) is not None:
+        return
+    form, names = "the form of 2024", misnamed(raw)
+    if is_fever(raw):
+        form, names = "FEVER", {key: f"predicted_{key}" for key in ("label", "evidence")}
+    for key, due in names.items():
+        message = f"'{key}', where {form} has '{due}'"
         linter.find("schema", message, f"Call it {due}", True)
         raw[due] = raw.pop(key)
 
@@ -102,7 +134,7 @@ def read_csv(linter: Linter) -> str:
             else:
                 linter.lose(finding)
             continue
-        linter.name(row["id"], False)
+        linter.name(row["id"])
         claim = given = row.get("claim", "")
         if claim.strip() in MISSING:
             gold = (linter.claims or {}).get(linter.record or "")
@@ -134,9 +166,10 @@ def _form(raw: dict[str, Any]) -> str:
     return findings.form_of(raw) or form_of(raw)
 
 
-def as_json(path: Path, records: list[Any]) -> bytes:
-    """A list or lines, as the file was."""
-    if beginning(path).startswith("["):
+def as_json(form: str, path: Path, records: list[Any]) -> bytes:
+    """A list or lines, as evaluators of the form read it; of a run's as the file was."""
+    as_list = beginning(path).startswith("[") if form == "run" else form not in FACTS
+    if as_list:
         return json.dumps(records, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     return "".join(lines).encode("utf-8", "replace")
