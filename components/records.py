@@ -57,12 +57,14 @@ class GoldSet(Record):
 
     A sentence of None stands for the whole document. provenance, ranks: where SciFact-Open has it
     from ("citation" or "pooling"), and how high each system ranked a pooled document (from 1).
+    spelt: how the file names documents, where these are not their ids (FEVER).
     """
 
     label: str | None = None
     items: list[tuple[str, int | None]] = []
     provenance: str | None = None
     ranks: dict[str, int] = {}
+    spelt: dict[str, str] = {}
 
 
 class Claim(Record):
@@ -154,7 +156,8 @@ class Finding(Record):
 
     label: of the document (SciFact); None where the claim alone has one (FEVER), or where the
     system finds no evidence in the document (NEI in SciFact-Open).
-    rank: place among all findings for all claims, from 1. probabilities: of the labels.
+    rank: place among all findings for all claims, from 1. probabilities: of the labels. spelt: how
+    the file names the document, where that is not its id (FEVER).
     """
 
     doc: str
@@ -162,6 +165,7 @@ class Finding(Record):
     label: str | None = None
     rank: int | None = None
     probabilities: dict[str, float] = {}
+    spelt: str | None = None
 
 
 class Prediction(Record):

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import time
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.datasets.fever import claim_from
 from components.datasets.gold import read_gold
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
@@ -136,7 +138,7 @@ def test_pairs_by_id_and_says_what_is_odd() -> None:
     assert values(scores) == values(fever(SAID, FOUR))
     odd = [SAID[0], SAID[0], says("REFUTED", ("Fern", 0), id="2"), SAID[2], says(NEI, id="9")]
     scores = fever(odd, FOUR)
-    assert values(scores) == pytest.approx([0.5, 0.5, 1, 1 / 3, 0.5])
+    assert values(scores) == pytest.approx([0.5, 0.5, 2 / 3, 1 / 3, 4 / 9])  # no 1 for nothing
     assert scores.notes == [
         "Claims without prediction, counted as wrong, without evidence (1): 4.",
         "Predictions passed over, for no gold claim (1): 9.",
@@ -148,6 +150,19 @@ def test_pairs_by_id_and_says_what_is_odd() -> None:
         fever(SAID, [Claim(id="1", text="", label="Refuted")])
     with pytest.raises(ClaimflowError, match="needs predictions"):
         Fever().score(FOUR)
+
+
+def test_pages_spelt_otherwise_are_missed_by_the_official_scorer(tmp_path: Path) -> None:
+    page = unicodedata.normalize("NFD", "Café_Noir")
+    gold = claim_from({"id": 1, "claim": "A.", "label": "SUPPORTS",
+                       "evidence": [[[1, 2, page, 0]]]})  # fmt: skip
+    for name, right in ((page, 1), (page.replace("_", " "), 0), ("Café_Noir", 0)):
+        said = {"id": 1, "predicted_label": "SUPPORTS", "predicted_evidence": [[name, 0]]}
+        (tmp_path / "said.jsonl").write_text(json.dumps(said))
+        found = read_submission(tmp_path / "said.jsonl")
+        scores, official = fever(found, [gold]), fever(found, [gold], official=True)
+        assert (scores.measures["fever"].value, official.measures["fever"].value) == (1, right)
+        assert any("another spelling" in note for note in scores.notes) is not bool(right)
 
 
 def test_scoring_changes_no_input() -> None:

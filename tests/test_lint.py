@@ -1306,3 +1306,9 @@ def test_a_sentence_of_an_abstract_twice_is_told(tmp_path: Path) -> None:
     item = {"label": "SUPPORT", "sentences": [0, 0]}
     (found,) = checked(tmp_path, {"id": 1, "evidence": {"7": item}}).findings
     assert (found.rule, found.level) == ("repeated-qa", "warning")
+
+
+def test_a_page_with_spaces_is_told(tmp_path: Path) -> None:
+    line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["Soul Food", 0]]}
+    (found,) = checked(tmp_path, line).findings
+    assert (found.level, found.remedy) == ("warning", "Write _ for them")

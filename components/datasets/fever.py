@@ -108,17 +108,18 @@ def claim_from(raw: dict[str, Any]) -> Claim:
     """
     record = msgspec.convert(raw, _Claim)
     label = checked_label(record.label, LABELS)
-    sets: dict[tuple[tuple[str, int | None], ...], None] = {}  # annotators repeat one another
+    sets: dict[tuple[tuple[str, int | None], ...], dict[str, str]] = {}  # annotators repeat
     for annotated in record.evidence:
-        items = tuple((page_id(page), line) for _, _, page, line in annotated if page is not None)
+        named = [(page, line) for _, _, page, line in annotated if page is not None]
+        items = tuple((page_id(page), line) for page, line in named)
         if items:
-            sets[items] = None
+            sets[items] = {page_id(page): page for page, _ in named if page != page_id(page)}
     pages = dict.fromkeys(page for items in sets for page, _ in items)
     return Claim(
         id=str(record.id),
         text=record.claim,
         label=label,
-        gold=[GoldSet(label=label, items=list(items)) for items in sets],
+        gold=[GoldSet(label=label, items=list(i), spelt=spelt) for i, spelt in sets.items()],
         relevant=list(pages),
     )
 
@@ -179,9 +180,14 @@ def write_predictions(path: Path, predictions: list[Prediction], claims: list[Cl
     write_whole(path, b"".join(lines))
 
 
-def sentences_of(prediction: Prediction) -> list[tuple[str, int]]:
-    """Predicted evidence as FEVER counts it: (page id, line), best first."""
-    return [(found.doc, line) for found in prediction.findings for line in found.sentences]
+def sentences_of(prediction: Prediction, spelt: bool = False) -> list[tuple[str, int]]:
+    """Predicted evidence as FEVER counts it: (page id, line), best first; spelt: with pages as the
+    file names them."""
+    return [
+        ((found.spelt if spelt else None) or found.doc, line)
+        for found in prediction.findings
+        for line in found.sentences
+    ]
 
 
 def prediction_from(raw: dict[str, Any]) -> Prediction:
@@ -196,6 +202,9 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
         evidence=[],
         label=(record.predicted_label or "").upper(),  # the official scorer compares without case
         findings=[
-            Finding(doc=page_id(page), sentences=[line]) for page, line in record.predicted_evidence
+            Finding(
+                doc=page_id(page), sentences=[line], spelt=page if page != page_id(page) else None
+            )
+            for page, line in record.predicted_evidence
         ],
     )

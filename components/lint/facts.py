@@ -42,7 +42,11 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
             linter.find(
                 "schema", message, "Write a text and a whole number", behind, done="Deleted"
             )
-        elif n < FEVER_FIRST and item in first[:n]:
+            continue
+        if " " in item[0]:
+            message = f"page '{cut(item[0])}' with spaces, by which the official scorer misses it"
+            linter.find("schema", message, "Write _ for them", level="warning")
+        if n < FEVER_FIRST and item in first[:n]:
             linter.find("repeated-qa", f"{item} again, which counts again", "Name it once")
     if len(items) > FEVER_FIRST:
         message = f"{len(items)} sentences, of which {FEVER_FIRST} count"

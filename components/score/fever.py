@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from components.datasets.fever import LABELS, page_id, sentences_of
 from components.errors import ClaimflowError
 from components.labels import nearest_label
-from components.records import Claim, Prediction
+from components.records import Claim, GoldSet, Prediction
 from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.pairing import confusion, note, paired
 from components.step import Context
@@ -24,7 +24,8 @@ MEASURES = ("fever", "accuracy", "evidence_precision", "evidence_recall", "evide
 class Fever(Scorer):
     """Scorer of the FEVER shared task; see `fever` for the measures.
 
-    official: leave evidence F1 without a value where the official scorer stops.
+    official: leave evidence F1 without a value where the official scorer stops; compare pages as
+    the files spell them.
     """
 
     form: ClassVar = "FEVER"
@@ -65,9 +66,10 @@ def fever(
     evidence_f1: their harmonic mean; no mean over claims. Where both are 0 the official scorer
     stops with ZeroDivisionError; it is 0 here, and with `official` has no value (NaN).
 
-    A claim without prediction counts as one with a wrong label and no evidence. The official scorer
-    pairs lines by order and stops when their numbers differ; here ids pair. Page names are compared
-    in Unicode form NFC; the official scorer misses a right page in the other form.
+    A claim without prediction has a wrong label, and 0 for its evidence. The official scorer pairs
+    lines by order and stops when their numbers differ; here ids pair. Page names are compared in
+    Unicode form NFC and with _ for spaces; the official scorer, and `official`, misses a right page
+    that is spelt otherwise than in the gold file.
     Raises ClaimflowError when no claim has a gold label.
     """
     from components.score import bootstrap
@@ -82,7 +84,7 @@ def fever(
     aside = [c for c in gold if (c.label or "").upper() not in LABELS]
     note(notes, "Gold claims left out, without a label of FEVER", (c.id for c in aside))
     found = paired(predictions, claims, "counted as wrong, without evidence", notes, aside)
-    rows = [_row(claim, found.get(claim.id)) for claim in claims]
+    rows = [_row(claim, found.get(claim.id), official) for claim in claims]
     note(
         notes,
         "Predictions counted as wrong, with a label that FEVER does not have",
@@ -101,6 +103,12 @@ def fever(
         notes,
         "Claims to verify without gold evidence: recall 1, FEVER score 0, as the official scorer",
         (c.id for c in claims if not c.gold and (c.label or "").upper() != NOT_ENOUGH),
+    )
+    note(
+        notes,
+        "Claims with right pages in another spelling than the gold file's, which the official "
+        "scorer takes for other pages",
+        (claim.id for claim in claims if _is_spelt_otherwise(claim, found.get(claim.id))),
     )
     weights = bootstrap.resamples(len(rows), draws, seed)
     verifiable = [float(row["evidence_precision"] is not None) for row in rows]
@@ -137,11 +145,11 @@ def fever(
     )
 
 
-def _row(claim: Claim, prediction: Prediction | None) -> dict[str, Any]:
+def _row(claim: Claim, prediction: Prediction | None, official: bool) -> dict[str, Any]:
     gold, label = (claim.label or "").upper(), prediction.label.upper() if prediction else None
-    predicted = sentences_of(prediction)[:FIRST] if prediction else []
-    predicted = [(page_id(page), line) for page, line in predicted]
-    covered = any(set(found.items) <= set(predicted) for found in claim.gold)
+    predicted = _predicted(prediction, official)
+    sets = [_items(found, official) for found in claim.gold]
+    covered = any(set(items) <= set(predicted) for items in sets)
     row: dict[str, Any] = {
         "id": claim.id,
         "gold": gold,
@@ -152,11 +160,32 @@ def _row(claim: Claim, prediction: Prediction | None) -> dict[str, Any]:
         "evidence_recall": None,
     }
     if gold != NOT_ENOUGH:
-        known = {item for found in claim.gold for item in found.items if item[1] is not None}
+        known = {item for items in sets for item in items if item[1] is not None}
         hits = sum(sentence in known for sentence in predicted)
-        row["evidence_precision"] = hits / len(predicted) if predicted else 1.0
+        empty = float(prediction is not None)
+        row["evidence_precision"] = hits / len(predicted) if predicted else empty
         row["evidence_recall"] = float(covered or not claim.gold)
     return row
+
+
+def _predicted(prediction: Prediction | None, spelt: bool) -> list[tuple[str, int]]:
+    """The sentences that count; spelt: with pages as the file names them."""
+    first = sentences_of(prediction, spelt)[:FIRST] if prediction else []
+    return first if spelt else [(page_id(page), line) for page, line in first]
+
+
+def _items(found: GoldSet, spelt: bool) -> list[tuple[str, int | None]]:
+    names = found.spelt if spelt else {}
+    return [(names.get(page, page), line) for page, line in found.items]
+
+
+def _is_spelt_otherwise(claim: Claim, prediction: Prediction | None) -> bool:
+    """Whether fewer predicted sentences are gold ones when pages are compared letter by letter."""
+    hits = []
+    for spelt in (False, True):
+        known = {item for found in claim.gold for item in _items(found, spelt)}
+        hits.append(sum(sentence in known for sentence in _predicted(prediction, spelt)))
+    return hits[0] > hits[1]
 
 
 def _by_label(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
