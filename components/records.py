@@ -409,11 +409,12 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def outline(value: dict[str, Any]) -> str:
-    """The keys of an object that stands where records should, and where in it these are."""
+def outline(value: dict[str, Any], alone: bool = True) -> str:
+    """The keys of an object that stands where records should, and where in it these are. alone: it
+    may be a record in no list."""
     keys = f"its keys are {listed(value, 6)}" if value else "it is empty"
     lists = [k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
-    if _OF_RECORDS & value.keys():
+    if alone and _OF_RECORDS & value.keys():
         return f"{keys}: it is one record, so put it into a list, or on one line"
     if len(lists) == 1:
         number = len(value[lists[0]])

@@ -45,7 +45,6 @@ def main(config: Any) -> None:
     )
     levels = {name: level(units.values()) for name, units in ratings.items()}
     text = report(levels, agreed, correlated, notes)
-    print(text)
     if config.out:
         found = {"levels": levels, "agreement": agreed, "correlations": correlated, "notes": notes}
         write_whole(Path(config.out), encode(found))
@@ -54,6 +53,7 @@ def main(config: Any) -> None:
         write_whole(folder / "agreement.md", text.encode() + b"\n")
         write_whole(folder / "agreement.csv", csv_bytes(agreed))
         write_whole(folder / "correlations.csv", csv_bytes(correlated))
+    print(text)
 
 
 def wanted_scores(config: Any, notes: list[str]) -> dict[str, dict[str, float]]:

@@ -86,13 +86,13 @@ def main(config: DictConfig) -> None:
                 log.record.measures[f"difference.{name}"] = value
                 log.record.measures[f"p.{name}"] = Measure(value=test.p)
         log.record.notes += found.notes
+    if config.out:
+        kept = {"folder": str(log.folder), "mlflow_run_id": log.record.mlflow_run_id}
+        write_whole(Path(config.out), encode({**page.public(found, two), **kept}) + b"\n")
     print(brief(found, pair, notes=True))
     say(f"Report: {log.folder / 'report.html'}")
     if log.record.mlflow_run_id:
         say(f"MLflow run {log.record.mlflow_run_id} in {config.tracking.uri} (`make dashboard`)")
-    if config.out:
-        kept = {"folder": str(log.folder), "mlflow_run_id": log.record.mlflow_run_id}
-        write_whole(Path(config.out), encode({**page.public(found, two), **kept}) + b"\n")
 
 
 def _pair(config: DictConfig, points: list[Point]) -> tuple[str, str] | None:

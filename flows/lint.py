@@ -35,11 +35,11 @@ def main(config: Any) -> None:
     repaired = path.with_name(f"{path.stem}.fixed{path.suffix}") if config.fix else None
     claims = read_gold(Path(config.gold)) if config.gold else None
     report = lint(path, claims, config.guard.get("sites", []), config.longest, repaired)
-    show(report, stale=repaired)
     if config.out:
         write_whole(Path(config.out), encode(report))
     if config.sarif:
         write_whole(Path(config.sarif), encode(sarif(report)))
+    show(report, stale=repaired)
     if report.errors or report.lost or report.unread:
         sys.exit(1)
 

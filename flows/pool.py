@@ -60,6 +60,11 @@ def main(config: Any) -> None:
     run = {"tables": tables, "sheets": sheets, "merge": merge}[config.do]
     found, notes = run(config, bad)
     notes += skipped(bad)
+    if config.to and config.do == "tables":
+        for name, rows in found.items():
+            write_whole(Path(config.to) / f"{name}.csv", csv_bytes(rows))
+    if config.out:
+        write_whole(Path(config.out), encode({"tables": found, "notes": notes, "skipped": bad}))
     for name, rows in found.items():
         if rows:
             columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -67,11 +72,6 @@ def main(config: Any) -> None:
             print(f"## {TABLES.get(name, name)}\n\n{markdown(columns, cells)}\n")
     for note in notes:
         print(f"- {note}")
-    if config.to and config.do == "tables":
-        for name, rows in found.items():
-            write_whole(Path(config.to) / f"{name}.csv", csv_bytes(rows))
-    if config.out:
-        write_whole(Path(config.out), encode({"tables": found, "notes": notes, "skipped": bad}))
 
 
 def tables(config: Any, bad: list[Any]) -> tuple[dict[str, Any], list[str]]:

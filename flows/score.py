@@ -29,13 +29,13 @@ def main(config: Any) -> None:
 
     run = score(config)
     scores = Scores(**{field: run[field] for field in Scores.__struct_fields__ if field in run})
-    show(run["name"], scores)
     if config.out:
         del run["predictions"]
         run["measures"] = run["measures"] | without(run.pop("unmeasured"))
         write_whole(Path(config.out), encode([run]))
     if config.get("to"):
         write_tables(Path(config.to), scores)
+    show(run["name"], scores)
     if scores.incomplete and scores.unmeasured and config.on_error != "skip":
         name, why = next(iter(scores.unmeasured.items()))
         raise ClaimflowError(

@@ -131,7 +131,6 @@ def main(config: Any) -> None:
     report = stress_report(
         f"Stress tests of {name}", columns, rows, notes, {effect.measure for effect in risen}
     )
-    print(report)
     if config.out:
         result = {
             "name": name,
@@ -153,6 +152,7 @@ def main(config: Any) -> None:
         stress_plot(columns, rows, folder / "stress.png")
         for test, predictions in inputs.items():
             write_json(folder / "perturbed" / f"{test}.json", predictions)
+    print(report)
     if not fine:
         raise ClaimflowError("A matching score depends on the order of the QAs: see above.")
     failed = {name for scores in (before, *after.values()) for name in scores.unmeasured}

@@ -1312,3 +1312,15 @@ def test_a_page_with_spaces_is_told(tmp_path: Path) -> None:
     line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["Soul Food", 0]]}
     (found,) = checked(tmp_path, line).findings
     assert (found.level, found.remedy) == ("warning", "Write _ for them")
+
+
+def test_predictions_are_no_gold_claims(tmp_path: Path) -> None:
+    (tmp_path / "gold.json").write_text(json.dumps([record()]))
+    with pytest.raises(ClaimflowError, match=r"'pred_label' makes it a prediction, where gold"):
+        read_gold(tmp_path / "gold.json")
+
+
+def test_a_bad_record_of_one_line_is_told_by_its_number(tmp_path: Path) -> None:
+    (found, *_) = checked(tmp_path, json.dumps([record(), {"claim_id": 1}])).errors
+    assert found.message.startswith("record 2: this is no prediction")
+    assert found.message.endswith("its keys are claim_id")

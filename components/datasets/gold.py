@@ -63,7 +63,11 @@ def _whole(bad: list[BadLine]) -> None:
 
 
 def _reader(raw: dict[str, Any]) -> Callable[[dict[str, Any], int], Claim]:
-    """The reader for a record, by its fields; those of AVeriTeC have `claim_id` or no id."""
+    """The reader for a record, by its fields; those of AVeriTeC have `claim_id` or no id. Raises
+    ClaimflowError for a prediction."""
+    for key in ("pred_label", "predicted_label", "predicted_evidence"):
+        if key in raw and "label" not in raw:
+            raise ClaimflowError(f"its '{key}' makes it a prediction, where gold claims are due")
     if "claim" not in raw and isinstance(raw.get("evidence"), list):
         return lambda raw, position: averitec.claim_from(_first_evalai(raw), position)
     if "id" not in raw or {"claim_id", "questions"} & raw.keys():

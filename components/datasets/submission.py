@@ -165,7 +165,7 @@ def form_of(raw: dict[str, Any]) -> str:
         )
     raise ClaimflowError(
         "this is no prediction: its label must stand in pred_label (2024), or in label beside "
-        f"questions, string_evidence or evidence (before); {outline(raw)}"
+        f"questions, string_evidence or evidence (before); {outline(raw, alone=False)}"
     )
 
 

@@ -44,7 +44,9 @@ def read_json(linter: Linter) -> str:
                 linter.placed = True
                 raise ClaimflowError("the record has no id")
         except ClaimflowError as error:
-            linter.lose(linter.find("schema", str(error), "Write one of the published forms"))
+            where = f"record {position}: " if line != position else ""
+            said = f"{where}{error}"
+            linter.lose(linter.find("schema", said, "Write one of the published forms"))
             if isinstance(raw, dict):
                 linter.count_gold(raw, {"verifiable"})
             continue
