@@ -243,7 +243,9 @@ def check_values(settings: DictConfig, config: str) -> None:
     if re.search(r"(?m)^  - config$", text):
         check_values(settings, "config")
     for key, given, about in re.findall(r"(?m)^(\w+): *(\d+|true|false|stop)\b *(#.*)?$", text):
-        value, none = settings.get(key), "null:" in about
+        if key not in settings:  # params=FILE is of an experiment
+            continue
+        value, none = settings[key], "null:" in about
         if given.isdecimal():
             least = int(key != "seed" and (key != "claims" or none))
             right = (value is None and none) or (type(value) is int and value >= least)
