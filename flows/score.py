@@ -97,7 +97,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     return {
         "name": config.name or system or Path(config[reads[0]]).stem,
         "axes": {},
-        "official": bool(config.official),
+        "official": bool(config.get("official")),
         "measures": scores.measures,
         "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
         "cache": {"hits": hits, "misses": len(scorers) - hits},
