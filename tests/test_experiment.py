@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from components.datasets import fever
+from components.datasets.gold import read_gold
 from components.errors import ClaimflowError
 from components.files import ROOT
 from components.lint.check import lint
@@ -387,7 +388,7 @@ def test_a_system_of_another_task(
     assert record.counts["failed"] == 0
     folder = tmp_path / record.id
     submission = folder / f"submission_{task}.jsonl"
-    assert lint(submission).errors == []
+    assert lint(submission, read_gold(gold)).errors == []
     for _, said in read_lines(submission, dict):
         if task == "fever":
             assert said["predicted_label"] in fever.LABELS

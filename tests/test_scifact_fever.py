@@ -25,6 +25,7 @@ from components.records import Case, Claim, Evidence, Finding, GoldSet, Predicti
 from components.score.fever import fever as scored
 from components.step import Context
 from components.store.chunk import Sentences, WholeDocument
+from tests.conftest import compose
 
 
 def lines(path: Path, *records: dict[str, Any]) -> None:
@@ -334,3 +335,21 @@ def test_fever_has_no_conflict(wiki: Fever, tmp_path: Path) -> None:
     )
     assert second.verdict == Verdict(label="NOT ENOUGH INFO")
     assert first.remarks == [f"{conflict}, which FEVER does not have, became REFUTES"]
+
+
+def test_official_files_of_a_run_with_a_failed_claim(wiki: Fever, tmp_path: Path) -> None:
+    """FEVER's scorer pairs by order, so a file that lacks a claim would be scored wrong."""
+    from flows.log import Log
+    from flows.publish import write_submissions
+
+    claims = wiki.claims()
+    found = Finding(doc="7", label="SUPPORT", sentences=[0])
+    with Log(compose(), keep=False) as log:
+        first = findings_of("8", Finding(doc=NFC, sentences=[2]), label="SUPPORTS")
+        write_submissions(tmp_path, [first], claims, log)
+        write_submissions(tmp_path, [findings_of("4", found)], claims, log)
+    assert not (tmp_path / "submission_fever.jsonl").exists()
+    [note] = log.record.notes
+    assert note.startswith("no submission_fever.jsonl: No prediction for 1 of 2 claims")
+    again = read_submission(tmp_path / "submission_scifact.jsonl")
+    assert again == [findings_of("8"), findings_of("4", found)]  # a line for each claim
