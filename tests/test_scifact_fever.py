@@ -253,6 +253,7 @@ def test_fever_trains_verdicts_in_their_terms(wiki: Fever, tmp_path: Path) -> No
         {"id": 2, "label": "NOT ENOUGH INFO", "claim": "The vund is blue.", "evidence": []},
         {"id": 3, "label": "SUPPORTS", "claim": "Away.", "evidence": [[[1, 2, "No_Page", 0]]]},
         {"id": 4, "label": "SUPPORTS", "claim": "Ørståd has a mole.", "evidence": []},
+        {"id": 5, "label": "SUPPORTS", "claim": "Vund is blue.", "evidence": []},
     )
     learned, dropped = wiki.train(wiki.claims())
     assert [claim.id for claim in dropped] == ["4"]
@@ -262,7 +263,7 @@ def test_fever_trains_verdicts_in_their_terms(wiki: Fever, tmp_path: Path) -> No
         [question] = by_id[i].questions
         assert question.question == PassageAnswers.question.replace("{claim}", by_id[i].text)
         assert [(a.answer, a.source_url) for a in question.answers] == [("Vund is wet .", "Vund")]
-    assert by_id["3"].questions == []
+    assert by_id["3"].questions == by_id["5"].questions == []  # no page; no sentence for its label
     assert by_id["1"].gold == [GoldSet(label="REFUTES", items=[("Vund", 0)])]
 
 

@@ -121,16 +121,16 @@ def learnable(claim: Claim, pages: dict[str, Document], titles: dict[str, Docume
     """A claim in AVeriTeC's terms, which every verdict learns in: its label by their name, and one
     question, which sentences answer.
 
-    These are the first five of its gold sets that `pages`, by id, have. A claim without gold sets
-    has the first five of the page with the longest title that stands in it, as FEVER's baseline
-    takes the nearest page (Thorne et al. 2018, section 5). titles: pages by the words of their
-    titles. Without a sentence there is no question, and verdicts that need one leave it out.
+    These are the first five of its gold sets that `pages`, by id, have. NOT ENOUGH INFO has the
+    first five of the page with the longest title that stands in the claim, as FEVER's baseline
+    takes sentences of the nearest page. titles: pages by the words of their titles. Without a
+    sentence there is no question, and verdicts that need one leave the claim out.
     """
     found: dict[tuple[str, int], str] = {}
     for doc, line in (item for gold in claim.gold for item in gold.items):
         if line is not None and doc in pages and line < len(pages[doc].sentences):
             found[doc, line] = pages[doc].sentences[line]
-    if not claim.gold and (page := _named(claim.text, titles)):
+    if claim.label == LABELS[-1] and (page := _named(claim.text, titles)):
         found = {(page.id, n): text for n, text in enumerate(page.sentences) if text}
     answers = [
         Answer(answer=text, source_url=doc) for (doc, _), text in list(found.items())[:FIRST]
