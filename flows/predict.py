@@ -39,7 +39,7 @@ def main(config: DictConfig) -> None:
             data = prepare(config, log)
             refs = predict(config, data, log, until)
             if not until:
-                write_predictions(to, data, refs)
+                write_predictions(to, data, refs, log)
             write_stages(to, data, refs, log, {})
 
         run.with_options(task_runner=task_runner(config.runner))()

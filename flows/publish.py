@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.cache import key_of, open_cache
-from components.errors import listed
+from components.errors import ClaimflowError, listed
 from components.files import write_whole
 from components.pipeline import CaseRef, load
 from components.records import (
@@ -42,7 +42,7 @@ PRIMARY = "qa"  # what ranks the points of a sweep that has it, where the config
 def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores, log: Log) -> None:
     """Write predictions, submissions, scores, traces and the report into the run's folder."""
     record, folder = log.record, log.folder
-    write_predictions(folder, data, refs)
+    write_predictions(folder, data, refs, log)
     write_lines(folder / "per_claim.jsonl", scores.per_claim)
     claims = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
     known = [{"id": c.id, "groups": groups} for c in claims if (groups := groups_of(c))]
@@ -74,21 +74,41 @@ def traces(data: Data, refs: list[CaseRef]) -> Iterator[bytes]:
         yield trace(load(ref, fields, cache), ref.error).encode() + b"\n"
 
 
-def write_predictions(folder: Path, data: Data, refs: list[CaseRef]) -> None:
+def write_predictions(folder: Path, data: Data, refs: list[CaseRef], log: Log) -> None:
     """What a system says: predictions, document rankings (as TREC run, too, with the qrels where
     relevant documents are known), and the official submission files."""
-    from components.datasets.submission import write_csv, write_json
-
     predictions = predictions_of(refs, data.scope.cache)
+    claims: list[Claim] = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
     write_lines(folder / "predictions.jsonl", predictions)
-    if any(prediction.label in AVERITEC_LABELS for prediction in predictions):
-        write_json(folder / "submission_2024.json", predictions)
-        write_csv(folder / "submission_2025.csv", predictions)
+    write_submissions(folder, predictions, claims, log)
     rankings = rankings_of(refs, data.scope.cache)
     write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
     if any(rankings.values()):
-        claims = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
         write_trec(folder, claims, rankings)
+
+
+def write_submissions(
+    folder: Path, predictions: list[Prediction], claims: list[Claim], log: Log
+) -> None:
+    """The official files of the task that the labels are of. FEVER's needs a line for each claim:
+    where one failed there is none, and a note says so."""
+    from components.datasets import fever, scifact
+    from components.datasets.submission import write_csv, write_json
+
+    labels = {p.label for p in predictions} | {f.label for p in predictions for f in p.findings}
+    if not labels.isdisjoint(AVERITEC_LABELS):
+        write_json(folder / "submission_2024.json", predictions)
+        write_csv(folder / "submission_2025.csv", predictions)
+    if not labels.isdisjoint(fever.LABELS):
+        try:
+            fever.write_predictions(folder / "submission_fever.jsonl", predictions, claims)
+        except ClaimflowError as error:
+            log.note(f"no submission_fever.jsonl: {error}")
+    if not labels.isdisjoint(scifact.LABELS):
+        said = {p.id: p for p in predictions}
+        none = [Prediction(id=c.id, claim=c.text, evidence=[], label="") for c in claims]
+        whole = [said.get(prediction.id, prediction) for prediction in none]
+        scifact.write_predictions(folder / "submission_scifact.jsonl", whole)
 
 
 def write_trec(folder: Path, claims: list[Claim], rankings: Rankings) -> None:

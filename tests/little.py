@@ -57,7 +57,8 @@ def in_little(config: Any) -> Any:
         if isinstance(config[key], DictConfig):
             in_little(config[key])
     target = str(config.get("_target_"))
-    if target.endswith(("TransformersEngine", "TunedVerdict")) and config.model in models():
+    tuned = ("TransformersEngine", "TunedVerdict", "Entailment", "Rationale")
+    if target.endswith(tuned) and config.model in models():
         config.model = str(models()[config.model])
     return config
 

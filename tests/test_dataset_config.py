@@ -72,6 +72,15 @@ def test_scifact_chooses_a_retrieval_pipeline(conf: Path) -> None:
     assert (hydra["query"], hydra["scorer"]) == ("claim", "retrieval")
 
 
+def test_fever_chooses_its_sentences_and_scorer(conf: Path) -> None:
+    config = composed(conf, "dataset=fever")
+    assert config.pipeline == [*composed(conf).pipeline, "findings"]
+    hydra = _choices(conf, "dataset=fever")
+    assert (hydra["scorer"], hydra["findings"], hydra["query"]) == ("fever", "fever", "claim")
+    assert _choices(conf, "dataset=fever", "system=athene_2018")["query"] == "noun_phrases"
+    assert not composed(conf, "dataset=fever", "findings=none").get("findings")
+
+
 def _choices(conf: Path, *overrides: str) -> dict[str, str]:
     with initialize_config_dir(str(conf), version_base="1.3"):
         config = compose("config", overrides=[*overrides], return_hydra_config=True)

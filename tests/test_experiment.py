@@ -18,12 +18,15 @@ import psutil
 import pytest
 import yaml
 
+from components.datasets import fever
+from components.datasets.gold import read_gold
 from components.errors import ClaimflowError
 from components.files import ROOT
 from components.lint.check import lint
 from components.records import AVERITEC_LABELS, read_lines
 from flows.build import build_steps
 from flows.stages import WITHOUT_TRAINING
+from tests import fever_demo, scifact_demo
 from tests.conftest import Ran, command, compose, swept
 from tests.little import in_little, through
 
@@ -339,8 +342,12 @@ def test_every_system_has_its_models() -> None:
     assert models == {f"{name}_{which}" for name in SYSTEMS for which in ("paper", "tiny")}
 
 
+FEVERS = [name for name in SYSTEMS if name.endswith("_2018")]
+SCIFACTS = [name for name in SYSTEMS if name.endswith("_2022")]
+
+
 @pytest.mark.serverless
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", [s for s in SYSTEMS if s not in (*FEVERS, *SCIFACTS)])
 def test_every_system_runs(tmp_path: Path, system: str) -> None:
     """One claim, a training of one update, and a model that is quick."""
     config = compose(f"system={system}", "limit=1", "trainer.limit=12", "trainer.updates=1")
@@ -350,6 +357,49 @@ def test_every_system_runs(tmp_path: Path, system: str) -> None:
     assert case.verdict
     assert case.verdict.label in AVERITEC_LABELS
     compose(f"system={system}", "models=paper")
+
+
+@pytest.fixture(scope="module")
+def other_tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo data in the official layouts of FEVER and SciFact, and a cache for their runs."""
+    folder = tmp_path_factory.mktemp("tasks")
+    for name, demo in (("fever", fever_demo), ("scifact", scifact_demo)):
+        (folder / name).mkdir()
+        demo.write(folder / name)
+    return folder
+
+
+@pytest.mark.xdist_group("tasks")
+@pytest.mark.parametrize("system", [*FEVERS, *SCIFACTS])
+def test_a_system_of_another_task(
+    tmp_path: Path, system: str, other_tasks: Path, prefect_server: str
+) -> None:
+    """Its run has the measures of the task, and those of the submission that it wrote."""
+    from flows.experiment import run
+
+    task, file = ("fever", "paper_dev") if system in FEVERS else ("scifact", "claims_dev")
+    path, gold = other_tasks / task, tmp_path / "gold.jsonl"
+    some = (path / f"{file}.jsonl").read_text("utf-8").splitlines()[:4]
+    gold.write_text("\n".join(some), "utf-8")
+    places = [f"outputs={tmp_path}", f"cache={other_tasks}/cache", "tracking=none"]
+    chosen = [f"system={system}", f"dataset={task}", f"path={path}"]
+    record = run(in_little(compose(*places, *chosen, "trainer.updates=1", "limit=4")))
+    compose(*chosen, "models=paper")
+    assert record.counts["failed"] == 0
+    folder = tmp_path / record.id
+    submission = folder / f"submission_{task}.jsonl"
+    assert lint(submission, read_gold(gold)).errors == []
+    for _, said in read_lines(submission, dict):
+        if task == "fever":
+            assert said["predicted_label"] in fever.LABELS
+            assert 1 <= len(said["predicted_evidence"]) <= 5
+    out = tmp_path / "again.json"
+    done = command("flows.score", f"predictions={submission}", f"gold={gold}", f"scorer={task}",
+                   f"out={out}")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    again = json.loads(out.read_text())[0]["measures"]
+    assert again
+    assert {n: m["value"] for n, m in again.items()} == {n: record.measures[n].value for n in again}
 
 
 def test_a_system_with_its_model(experiment: Callable[..., Ran]) -> None:

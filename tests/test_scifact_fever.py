@@ -19,9 +19,13 @@ from components.datasets.scifact import SciFact
 from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.pipeline import load
-from components.records import Case, Finding, GoldSet, Prediction
+from components.reason.answers import PassageAnswers
+from components.reason.sentences import FeverFindings
+from components.records import Case, Claim, Evidence, Finding, GoldSet, Prediction, Verdict
+from components.score.fever import fever as scored
 from components.step import Context
-from components.store.chunk import WholeDocument
+from components.store.chunk import Sentences, WholeDocument
+from tests.conftest import compose
 
 
 def lines(path: Path, *records: dict[str, Any]) -> None:
@@ -239,3 +243,114 @@ def test_fever_predictions_follow_the_claims(wiki: Fever, tmp_path: Path) -> Non
     wrong = findings_of("4", label="REFUTED")
     with pytest.raises(ClaimflowError, match=r"unknown label 'REFUTED'\. Did you mean 'REFUTES'"):
         fever.write_predictions(path, [first, wrong], claims)
+
+
+def test_fever_trains_verdicts_in_their_terms(wiki: Fever, tmp_path: Path) -> None:
+    """Its gold sentences answer a question; without any, those of the page that the claim names."""
+    lines(
+        tmp_path / "train.jsonl",
+        {"id": 1, "label": "REFUTES", "claim": "Vund is dry.", "evidence": [[[1, 2, "Vund", 0]]]},
+        {"id": 2, "label": "NOT ENOUGH INFO", "claim": "The vund is blue.", "evidence": []},
+        {"id": 3, "label": "SUPPORTS", "claim": "Away.", "evidence": [[[1, 2, "No_Page", 0]]]},
+        {"id": 4, "label": "SUPPORTS", "claim": "Ørståd has a mole.", "evidence": []},
+        {"id": 5, "label": "SUPPORTS", "claim": "Vund is blue.", "evidence": []},
+    )
+    learned, dropped = wiki.train(wiki.claims())
+    assert [claim.id for claim in dropped] == ["4"]
+    by_id = {claim.id: claim for claim in learned}
+    assert [by_id[i].label for i in "123"] == ["Refuted", "Not Enough Evidence", "Supported"]
+    for i in "12":
+        [question] = by_id[i].questions
+        assert question.question == PassageAnswers.question.replace("{claim}", by_id[i].text)
+        assert [(a.answer, a.source_url) for a in question.answers] == [("Vund is wet .", "Vund")]
+    assert by_id["3"].questions == by_id["5"].questions == []  # no page; no sentence for its label
+    assert by_id["1"].gold == [GoldSet(label="REFUTES", items=[("Vund", 0)])]
+
+
+def judged(wiki: Fever, claim: Claim, label: str, *passages: str) -> Case:
+    """A case that is judged by these passages."""
+    case = Case(
+        claim=claim,
+        documents=wiki.read_documents(claim),
+        evidence=[Evidence(question="", answer="", passages=[name]) for name in passages],
+        verdict=Verdict(label=label),
+    )
+    [case] = Sentences(dedupe=False).run([case], Context(Cache(wiki.folder / "cache")))
+    return case
+
+
+def test_a_fever_score_by_hand(wiki: Fever, tmp_path: Path) -> None:
+    """A whole set of two sentences, a wrong label, a right one without its sentence."""
+    first, second = wiki.claims()
+    third = Claim(
+        id="5", text="Vund is dry.", label="REFUTES",
+        gold=[GoldSet(label="REFUTES", items=[("Vund", 0)])],
+    )  # fmt: skip
+    cases = [
+        judged(wiki, first, "Supported", "Vund#0", f"{NFC}#0", "Vund#0"),
+        judged(wiki, second, "Refuted"),
+        judged(wiki, third, "Refuted", f"{NFC}#2"),
+    ]
+    ctx = Context(Cache(tmp_path / "cache"))
+    said = [
+        Prediction(id=case.claim.id, claim="", evidence=[], label=case.verdict.label,
+                   findings=case.findings)
+        for case in FeverFindings().run(cases, ctx) if case.verdict
+    ]  # fmt: skip
+    assert [fever.sentences_of(p) for p in said] == [[("Vund", 0), (NFC, 0)], [], [(NFC, 2)]]
+    measures = scored(said, [first, second, third], draws=10).measures
+    assert {name: round(m.value, 6) for name, m in measures.items()} == {
+        "fever": 0.333333, "accuracy": 0.666667,
+        "evidence_precision": 0.5, "evidence_recall": 0.5, "evidence_f1": 0.5,
+    }  # fmt: skip
+
+
+def test_fever_findings(wiki: Fever, tmp_path: Path) -> None:
+    claim = wiki.claims()[0]
+    ctx = Context(Cache(tmp_path / "cache"))
+
+    def found(case: Case, limit: int = 5) -> list[tuple[str, list[int]]]:
+        [case] = FeverFindings(limit=limit).run([case], ctx)
+        return [(finding.doc, finding.sentences) for finding in case.findings]
+
+    case = judged(wiki, claim, "Not Enough Evidence", f"{NFC}#2", f"{NFC}#0", "Vund#0")
+    assert found(case, 2) == [(NFC, [2]), (NFC, [0])]  # whatever the label
+    case = judged(wiki, claim, "Refuted", f"{NFC}#0")
+    [case] = Sentences(size=4).run([case], ctx)
+    assert found(case) == [(NFC, [0]), (NFC, [2])]  # the sentence between them is empty
+    [case] = WholeDocument().run([case], ctx)
+    with pytest.raises(ClaimflowError, match=r"#0 is no run of whole sentences.*each_sentence"):
+        found(case)
+    with pytest.raises(ClaimflowError, match="no step gives one"):
+        found(Case(claim=claim))
+
+
+def test_fever_has_no_conflict(wiki: Fever, tmp_path: Path) -> None:
+    conflict = "Conflicting Evidence/Cherrypicking"
+    known = {conflict: 0.5, "Supported": 0.125, "Refuted": 0.375}
+    cases = [judged(wiki, claim, conflict) for claim in wiki.claims()]
+    cases[0].verdict = Verdict(label=conflict, probabilities=known)
+    first, second = FeverFindings().run(cases, Context(Cache(tmp_path / "cache")))
+    assert first.verdict == Verdict(
+        label="REFUTES", probabilities={"SUPPORTS": 0.25, "REFUTES": 0.75}
+    )
+    assert second.verdict == Verdict(label="NOT ENOUGH INFO")
+    assert first.remarks == [f"{conflict}, which FEVER does not have, became REFUTES"]
+
+
+def test_official_files_of_a_run_with_a_failed_claim(wiki: Fever, tmp_path: Path) -> None:
+    """FEVER's scorer pairs by order, so a file that lacks a claim would be scored wrong."""
+    from flows.log import Log
+    from flows.publish import write_submissions
+
+    claims = wiki.claims()
+    found = Finding(doc="7", label="SUPPORT", sentences=[0])
+    with Log(compose(), keep=False) as log:
+        first = findings_of("8", Finding(doc=NFC, sentences=[2]), label="SUPPORTS")
+        write_submissions(tmp_path, [first], claims, log)
+        write_submissions(tmp_path, [findings_of("4", found)], claims, log)
+    assert not (tmp_path / "submission_fever.jsonl").exists()
+    [note] = log.record.notes
+    assert note.startswith("no submission_fever.jsonl: No prediction for 1 of 2 claims")
+    again = read_submission(tmp_path / "submission_scifact.jsonl")
+    assert again == [findings_of("8"), findings_of("4", found)]  # a line for each claim

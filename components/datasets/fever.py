@@ -6,6 +6,8 @@ wiki-pages/*.jsonl       pages: id, text, lines ("number TAB sentence TAB link T
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,17 +17,23 @@ import msgspec
 from components.datasets.base import Dataset, checked_label
 from components.errors import ClaimflowError
 from components.files import write_whole
+from components.labels import exact_label
 from components.records import (
+    AVERITEC_LABELS,
+    Answer,
     Claim,
     Document,
     Finding,
     GoldSet,
     Prediction,
+    Question,
     Record,
     encode,
 )
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+FIRST = 5  # sentences that count as evidence
+QUESTION = "What is known about this: {claim}"  # as it stands before passages for a claim
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
 
 
@@ -99,6 +107,55 @@ class Fever(Dataset):
                     id=name, title=page_title(name), sentences=tuple(sentences), lang="en"
                 )
         return list(documents.values())
+
+    def train(self, evaluated: list[Claim]) -> tuple[list[Claim], list[Claim]]:
+        """The training claims as verdicts learn from them; see `learnable`."""
+        kept, dropped = super().train(evaluated)
+        reader = dataclasses.replace(self, bad=[])  # who makes cases reports what is skipped
+        pages = {page.id: page for page in reader.read_documents(kept[0])} if kept else {}
+        titles = {key: page for page in pages.values() if (key := _key(page.title or ""))}
+        return [learnable(claim, pages, titles) for claim in kept], dropped
+
+
+def learnable(claim: Claim, pages: dict[str, Document], titles: dict[str, Document]) -> Claim:
+    """A claim in AVeriTeC's terms, which every verdict learns in: its label by their name, and one
+    question, which sentences answer.
+
+    These are the first five of its gold sets that `pages`, by id, have. NOT ENOUGH INFO has the
+    first five of the page with the longest title that stands in the claim, as FEVER's baseline
+    takes sentences of the nearest page. titles: pages by the words of their titles. Without a
+    sentence there is no question, and verdicts that need one leave the claim out.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for doc, line in (item for gold in claim.gold for item in gold.items):
+        if line is not None and doc in pages and line < len(pages[doc].sentences):
+            found[doc, line] = pages[doc].sentences[line]
+    if claim.label == LABELS[-1] and (page := _named(claim.text, titles)):
+        found = {(page.id, n): text for n, text in enumerate(page.sentences) if text}
+    answers = [
+        Answer(answer=text, source_url=doc) for (doc, _), text in list(found.items())[:FIRST]
+    ]
+    question = Question(question=QUESTION.replace("{claim}", claim.text), answers=answers)
+    return msgspec.structs.replace(
+        claim,
+        label=exact_label(claim.label, AVERITEC_LABELS) if claim.label else None,
+        questions=[question] if answers else [],
+    )
+
+
+def _named(text: str, titles: dict[str, Document]) -> Document | None:
+    """The page with the longest title that stands in a text, the first of equally long ones."""
+    words = _key(text).split()
+    for size in range(len(words), 0, -1):
+        for at in range(len(words) - size + 1):
+            if page := titles.get(" ".join(words[at : at + size])):
+                return page
+    return None
+
+
+def _key(title: str) -> str:
+    """The words of a title in lower case, without what stands in brackets at its end."""
+    return " ".join(re.findall(r"\w+", re.sub(r"\s*\([^()]*\)\s*$", "", title).casefold()))
 
 
 def claim_from(raw: dict[str, Any]) -> Claim:
