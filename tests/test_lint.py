@@ -11,12 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.gold import read_gold
+from components.datasets.scifact import LABELS as SCIFACT_LABELS
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
 from components.lint.check import lint
 from components.lint.report import Report, sarif
-from components.lint.rules import FEVER_LABELS, RULES, SCIFACT_LABELS
+from components.lint.rules import RULES
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
 from flows.lint import show

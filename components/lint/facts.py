@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from components.datasets.fever import LABELS as FEVER_LABELS
+from components.datasets.scifact import LABELS as SCIFACT_LABELS
 from components.labels import exact_label
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
-from components.lint.rules import FEVER_FIRST, FEVER_LABELS, SCIFACT_FIRST, SCIFACT_LABELS
+from components.lint.rules import FEVER_FIRST, SCIFACT_FIRST
 
 
 def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:

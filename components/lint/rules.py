@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.submission import FIRST
+from components.score.scifact import FIRST as SCIFACT_FIRST
 
-FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-FEVER_FIRST = 5  # sentences that count
-SCIFACT_LABELS = ("SUPPORT", "CONTRADICT")
-SCIFACT_FIRST = 3  # sentences of a document that count
 LARGEST = 250 * 2**20  # bytes; portals refused 270 MB
 
 RULES = {

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import Any, ClassVar
 
-from components.datasets.fever import LABELS, page_id, sentences_of
+from components.datasets.fever import FIRST, LABELS, page_id, sentences_of
 from components.errors import ClaimflowError
 from components.labels import nearest_label
 from components.records import Claim, GoldSet, Prediction
@@ -15,7 +15,6 @@ from components.score.base import Measure, Rankings, Scorer, Scores
 from components.score.pairing import confusion, note, paired
 from components.step import Context
 
-FIRST = 5  # predicted sentences that count
 NOT_ENOUGH = "NOT ENOUGH INFO"
 MEASURES = ("fever", "accuracy", "evidence_precision", "evidence_recall", "evidence_f1")
 
