@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from tqdm import tqdm
 
 from components.cache import key_of, open_cache
-from components.errors import ClaimflowError, MissingFileError
+from components.errors import ClaimflowError, MissingFileError, number
 from components.files import file_digest
 from components.pipeline import CaseRef, load
 from components.pipeline import store as case_ref
@@ -348,9 +348,17 @@ def write_shard(
             built.digest = write_store(path, claim, documents)
         else:
             path.unlink(missing_ok=True)  # of other settings
-            built.error = f"none of {len(searched.found)} pages found is left"
+            built.error = _nothing_left(searched)
         made.append(built)
     return ctx.cache.put(encode(made))
+
+
+def _nothing_left(searched: Searched) -> str:
+    """Why a store has no page."""
+    if not searched.found:
+        failed = searched.problems
+        return f"no page was found{f', queries without a reply: {len(failed)}' if failed else ''}"
+    return f"none of {number(len(searched.found), 'page')} found is left"
 
 
 def text_of(
