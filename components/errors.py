@@ -66,8 +66,3 @@ def plain(error: BaseException) -> str:
 
 def _place(path: str | None) -> str:
     return path.removeprefix(".") if path else "the record"
-
-
-def number(n: int, what: str) -> str:
-    """`no errors`, `1 error`, `2 errors`."""
-    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"

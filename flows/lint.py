@@ -49,8 +49,9 @@ def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
     stand, though none is written now."""
     from rich.console import Console
 
-    from components.errors import listed, number
+    from components.errors import listed
     from components.lint.rules import RULES, about
+    from flows.log import number
 
     console = Console(soft_wrap=True, highlight=False)
 

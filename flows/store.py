@@ -31,8 +31,8 @@ def main(config: DictConfig) -> None:
     have no store."""
     from prefect import flow
 
-    from components.errors import ClaimflowError, number
-    from flows.log import Log
+    from components.errors import ClaimflowError
+    from flows.log import Log, number
     from flows.runners import prefect_api, task_runner
     from flows.storing import check, run
 
@@ -62,9 +62,9 @@ def main(config: DictConfig) -> None:
 
 def show(config: DictConfig, log: Log, stores: list[Built]) -> None:
     """Print counts and what is missing, and write `out=`."""
-    from components.errors import number
     from components.files import write_whole
     from components.records import encode
+    from flows.log import number
     from flows.record import public
 
     whole = [store for store in stores if not store.error]

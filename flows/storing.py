@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from tqdm import tqdm
 
 from components.cache import key_of, open_cache
-from components.errors import ClaimflowError, MissingFileError, number
+from components.errors import ClaimflowError, MissingFileError
 from components.files import file_digest
 from components.pipeline import CaseRef, load
 from components.pipeline import store as case_ref
@@ -47,6 +47,7 @@ from components.store.build import (
 from components.store.providers.base import Provider, ProviderError
 from components.store.queries import GOLD_PAGE, check_gold, gold_kinds
 from flows.build import build, build_steps, check_settings, step_configs
+from flows.log import number
 from flows.record import StageReport
 from flows.stages import Scope, context, ok, plain, run_stage
 
