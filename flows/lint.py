@@ -51,6 +51,7 @@ def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
 
     from components.errors import listed
     from components.lint.rules import RULES, about
+    from flows.log import number
 
     console = Console(soft_wrap=True, highlight=False)
 
@@ -94,11 +95,6 @@ def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
     errors, warnings = len(report.errors), len(report.warnings)
     left = " left" if report.repaired else ""
     say(f"{number(errors, 'error')}, {number(warnings, 'warning')}{left}")
-
-
-def number(n: int, what: str) -> str:
-    """`no errors`, `1 error`, `2 errors`."""
-    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
 
 
 if __name__ == "__main__":

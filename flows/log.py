@@ -128,6 +128,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def number(n: int, what: str) -> str:
+    """`no errors`, `1 error`, `2 errors`."""
+    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
+
+
 def since_start() -> float:
     """Seconds since this process began, its imports among them."""
     import psutil

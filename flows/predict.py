@@ -23,7 +23,7 @@ def main(config: DictConfig) -> None:
     from prefect import flow
 
     from components.errors import ClaimflowError
-    from flows.log import Log
+    from flows.log import Log, number
     from flows.publish import write_predictions, write_stages
     from flows.record import write_out
     from flows.runners import prefect_api, task_runner
@@ -44,7 +44,7 @@ def main(config: DictConfig) -> None:
 
         run.with_options(task_runner=task_runner(config.runner))()
     write_out(config, [log.record])
-    print(f"{log.record.counts['claims']} claims, written to {to}/")
+    print(f"{number(log.record.counts['claims'], 'claim')}, written to {to}/")
 
 
 if __name__ == "__main__":

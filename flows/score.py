@@ -153,10 +153,11 @@ def show(name: str, scores: Any) -> None:
     from rich.table import Table
 
     from components.report.table import fewer, heading
+    from flows.log import number
 
     names = [*scores.measures, *scores.unmeasured]
     # Names are what one types elsewhere: on a narrow terminal the headings wrap, not they.
-    title = f"{name}, {len(scores.per_claim)} claims"
+    title = f"{name}, {number(len(scores.per_claim), 'claim')}"
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     table.add_column("measure", overflow="fold")
     table.add_column("name", overflow="fold", no_wrap=max(map(len, names)) <= 40)

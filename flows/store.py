@@ -7,7 +7,8 @@
 
 Stores are in the official layout; flows.experiment reads them by
 dataset.store=FOLDER/knowledge_store_SPLIT. What is finished stays finished: start again to go on. A
-page or a query that fails costs itself.
+page or a query that fails costs itself. Where a claim is left without a store the exit code is 1;
+on_error=skip takes the rest for a success.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 
 def main(config: DictConfig) -> None:
-    """Build, print and write the report. Raises what stopped the search, after that."""
+    """Build, print and write the report. After that raises what stopped the search, or that claims
+    have no store."""
     from prefect import flow
 
-    from flows.log import Log
+    from components.errors import ClaimflowError
+    from flows.log import Log, number
     from flows.runners import prefect_api, task_runner
     from flows.storing import check, run
 
@@ -47,16 +50,25 @@ def main(config: DictConfig) -> None:
     show(config, log, stores)
     if stopped:
         raise stopped[0]
+    claims = log.record.counts["claims"]
+    missing = claims - sum(not store.error for store in stores)
+    if missing and config.on_error != "skip":
+        raise ClaimflowError(
+            f"Without a store: {missing} of {number(claims, 'claim')}, see above. Start again to "
+            "go on; fetcher.retry_failed=true asks for failed pages too. on_error=skip takes the "
+            "rest for a success."
+        )
 
 
 def show(config: DictConfig, log: Log, stores: list[Built]) -> None:
     """Print counts and what is missing, and write `out=`."""
     from components.files import write_whole
     from components.records import encode
+    from flows.log import number
     from flows.record import public
 
     whole = [store for store in stores if not store.error]
-    print(f"{len(whole)} of {log.record.counts['claims']} stores in {config.to}/")
+    print(f"{len(whole)} of {number(log.record.counts['claims'], 'store')} in {config.to}/")
     for name, count in log.record.counts.items():
         if name != "claims":
             print(f"  {count:>7} pages {name}")

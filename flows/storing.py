@@ -47,6 +47,7 @@ from components.store.build import (
 from components.store.providers.base import Provider, ProviderError
 from components.store.queries import GOLD_PAGE, check_gold, gold_kinds
 from flows.build import build, build_steps, check_settings, step_configs
+from flows.log import number
 from flows.record import StageReport
 from flows.stages import Scope, context, ok, plain, run_stage
 
@@ -348,9 +349,17 @@ def write_shard(
             built.digest = write_store(path, claim, documents)
         else:
             path.unlink(missing_ok=True)  # of other settings
-            built.error = f"none of {len(searched.found)} pages found is left"
+            built.error = _nothing_left(searched)
         made.append(built)
     return ctx.cache.put(encode(made))
+
+
+def _nothing_left(searched: Searched) -> str:
+    """Why a store has no page."""
+    if not searched.found:
+        failed = searched.problems
+        return f"no page was found{f', queries without a reply: {len(failed)}' if failed else ''}"
+    return f"none of {number(len(searched.found), 'page')} found is left"
 
 
 def text_of(

@@ -91,9 +91,8 @@ def serving(answer: Callable[[str, dict[str, str], dict[str, str]], Answer]) -> 
             params = dict(urllib.parse.parse_qsl(parts.query))
             status, fields, body = answer(parts.path, params, headers)
             self.send_response(status)
-            for name, value in fields.items():
+            for name, value in ({"Content-Length": str(len(body))} | fields).items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 

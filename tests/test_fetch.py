@@ -223,6 +223,30 @@ def test_hostile_pages_cost_only_themselves(site: Site, tmp_path: Path) -> None:
     assert site.log[asked:] == []
 
 
+def late(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """A second reply after the page, when the next request has been sent."""
+    second = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood")
+    time.sleep(0.2)
+    with contextlib.suppress(OSError):
+        handler.wfile.write(second)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b"\n\n", b"<!-- cached -->", b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", b""],
+    ids=["newlines", "comment", "reply", "late reply"],
+)
+def test_a_page_longer_than_it_says_costs_no_other(site: Site, tmp_path: Path, more: bytes) -> None:
+    site.routes["/long"] = Answer(b"good" + more, headers={"Content-Length": "4"}) if more else late
+    with fetcher(tmp_path, site, per_host=1) as fetch:
+        results = fetched(fetch, site, ["/before", "/long", "/a", "/b"])
+        assert [r.error for r in results.values()] == [None] * 4
+        assert fetch.body(results["/long"]) == b"good"
+        for path in ("/a", "/b"):
+            assert fetch.body(results[path]) == page(path)
+
+
 @pytest.mark.parametrize(
     "url",
     ["", "x", "ftp://a.b/c", "http://", "http://a b/", "http://[", "javascript:1", "http://\x00"],

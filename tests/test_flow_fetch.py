@@ -265,8 +265,24 @@ def test_what_was_changed_after_it_was_fetched(files: Files, tmp_path: Path) -> 
     assert fetch(files, tmp_path)[0].new
     (tmp_path / "d.bin").unlink()
     files.data["/d.bin"] = DATA[1:]
-    with pytest.raises(ClaimflowError, match="its SHA-256 of the last time is"):
+    now, then = (hashlib.sha256(data).hexdigest() for data in (DATA[1:], DATA))
+    with pytest.raises(ClaimflowError, match=f"its SHA-256 is {now}, and was {then}. Delete"):
         fetch(files, tmp_path)
+    (tmp_path / ".fetch" / "files.json").unlink()
+    assert fetch(files, tmp_path)[0].sha256 == now
+
+
+def test_a_redirect_longer_than_it_says_is_not_read_as_the_file(
+    files: Files, tmp_path: Path
+) -> None:
+    files.add("/d.bin", DATA)
+    files.site.routes["/moved.bin"] = Answer(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+        status=302,
+        headers={"Location": "/d.bin", "Content-Length": "0"},
+    )
+    moved = OfficialFile(url=f"{files.site.url}/moved.bin", to="d.bin")
+    assert [got.size for got in fetch_files([moved], tmp_path)] == [len(DATA)]
 
 
 @pytest.mark.parametrize("status", [404, 403, 410])

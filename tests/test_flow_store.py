@@ -174,7 +174,10 @@ def test_hidden_gold_can_not_be_used(store: Store, tmp_path: Path) -> None:
 def test_an_id_that_can_not_name_a_file_costs_itself(store: Store, tmp_path: Path) -> None:
     claims = [{"claim": f"Bread is sold {n}.", "claim_id": n} for n in ("../../a", "b")]
     (tmp_path / "own.json").write_text(json.dumps(claims))
-    record = store("dataset=averitec", f"path={tmp_path}", "split=own", "dataset.train_split=null")
+    own = ("dataset=averitec", f"path={tmp_path}", "split=own", "dataset.train_split=null")
+    with pytest.raises(ClaimflowError, match=r"Without a store: 1 of 2 claims, see above\. Start"):
+        store(*own)
+    record = store(*own, "on_error=skip")
     assert [s["error"] for s in record["stores"]] == ["its id can't name a file", None]
     assert any("2 claims have no date" in note for note in record["notes"])
     assert lines(tmp_path / "to" / "knowledge_store_own" / "b.json")[0]["claim_id"] == "b"
@@ -191,12 +194,13 @@ def test_what_a_provider_can_not_answer_costs_itself_and_is_asked_again(
     with pytest.raises(ClaimflowError, match="fetcher=web"):
         store(*recorded)
     nowhere = ["fetcher=web", "fetcher.timeout=2", "fetcher.robots=false"]
-    record = store(*recorded, *nowhere, f"queries.kinds={FREE}")
+    record = store(*recorded, *nowhere, f"queries.kinds={FREE}", "on_error=skip")
     first, second = record["stores"]
     assert first["error"] == f"none of {len(urls)} pages found is left"  # .example is nowhere
     assert first["counts"]["kept"] == 0
     assert all("no reply to" in problem for problem in second["problems"])
-    assert second["error"] == "none of 0 pages found is left"
+    failed = len(second["problems"])
+    assert second["error"] == f"no page was found, queries without a reply: {failed}"
 
 
 @pytest.fixture
@@ -287,7 +291,7 @@ def test_a_site_searched_fetched_and_used_by_an_experiment(
     bad[gold] = reply(500, b"oops")
 
     # Loopback addresses are refused unless config allows the host; then they are asked.
-    refused = store(*settings)
+    refused = store(*settings, "on_error=skip")
     assert refused["counts"]["kept"] == 0
     assert not asked
 
@@ -533,6 +537,24 @@ def test_mistakes_are_told_before_any_work(
     with pytest.raises(ClaimflowError, match=message):
         store(*words)
     assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_builds_nothing_fails(tmp_path: Path) -> None:
+    """The search service is ill: exit code 1, one line, and on_error=skip for who knows."""
+    with serving(lambda path, params, headers: reply(503, b"")) as address:
+        words = [
+            "provider=searxng", f"provider.url={address}/search", "provider.backoff=0.01",
+            "provider.per_second=1000", "fetcher=web", "queries.kinds=[claim]", "limit=1",
+            f"to={tmp_path}/to", f"cache={tmp_path}/cache",
+        ]  # fmt: skip
+        ended = command("flows.store", *words)
+        assert ended.returncode == 1
+        [error] = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+        assert error.startswith("error: Without a store: 1 of 1 claim, see above.")
+        assert "0 of 1 store in" in ended.stdout
+        assert "no store: no page was found, queries without a reply: 1" in ended.stdout
+        assert command("flows.store", *words, "on_error=skip").returncode == 0
 
 
 @pytest.mark.slow

@@ -157,6 +157,21 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
         ("https://archive.org/web/20201130144023/https://a.example/x", "2020-11-30"),
         ("https://arquivo.pt/wayback/20201130144023/https://a.example/x", "2020-11-30"),
         ("https://web.archive.org/web/20201130144023/a.example/x", "2020-11-30"),
+        ("https://a.example/2-nov-2020", "2020-11-02"),
+        ("https://a.example/2-November-2020.html", "2020-11-02"),
+        ("https://a.example/nov/2/2020/x", "2020-11-02"),
+        ("https://a.example/02nov2020/x", "2020-11-02"),
+        ("https://a.example/budget-of-2-november-2020", None),  # what it is about
+        ("https://a.example/31-june-2020", None),
+        ("https://a.example/2020/sept/x", "2020-09-01"),
+        ("https://a.example/2020/mayor/", None),
+        ("https://a.example/2020/decision/", None),
+        ("https://a.example/2020/marketing/", None),
+        ("https://a.example/2020/junk/x", None),
+        ("https://a.example/2020/marathon/03", None),
+        ("https://a.example/2021/02/30/", None),
+        ("https://a.example/2021/feb/30", None),
+        ("https://a.example/2021/02/30-ways-to-bake", "2021-02-01"),
     ],
 )
 def test_dates_in_urls(url: str, date: str | None) -> None:
@@ -292,12 +307,70 @@ def test_dates_that_pages_say(ctx: Context, meta: str) -> None:
         ("02.11.2020", "2020-11-02"),
         ("11/03/2020", None),  # of March or of November?
         ("11/03/20", None),
+        ("02-Nov-2020", "2020-11-02"),
+        ("Nov. 2nd, 2020", "2020-11-02"),
+        ("Monday, November 2, 2020, 08:00", "2020-11-02"),
+        ("Mon, 02 Nov 2020 08:00:00 GMT", "2020-11-02"),
+        ("2nd of November 2020", "2020-11-02"),
+        ("2020 Nov 2", "2020-11-02"),
+        ("2 de noviembre de 2020", "2020-11-02"),
+        ("2. März 2020", "2020-03-02"),
+        ("1er août 2020", "2020-08-01"),
+        ("2 dicembre 2020", "2020-12-02"),
+        ("2020年11月2日", "2020-11-02"),
+        ("1604304000", "2020-11-02"),
+        ("1604304000000", "2020-11-02"),
+        ("2020-02-30", None),
+        ("20200230", None),
+        ("31 June 2020", None),
+        ("Marathon 2020", None),
     ],
 )
 def test_dates_in_other_forms(said: str, date: str | None) -> None:
     for meta in METAS[1:5]:
         page = extract(PAGE.format(meta=meta.format(date=said), by="").encode())
         assert page.date == parse_date(date), meta
+
+
+PUBLISHED = '<meta property="article:published_time" content="{}">'
+LD = '<script type="application/ld+json">{}</script>'
+
+
+@pytest.mark.parametrize(
+    ("json", "date"),
+    [
+        ('{"@type": "NewsArticle", "datePublished": "2020-11-02T08:00:00Z"}', "2020-11-02"),
+        ('[{"@graph": [{"datePublished": "02-Nov-2020"}]}]', "2020-11-02"),
+        ('{"datePublished": 1604304000}', "2020-11-02"),
+        ('{"datePublished": "2018-01-01", "dateModified": "2024-01-01"}', "2019-01-01"),
+        ('{"related": [{"datePublished": "2021-05-01"}]}', "2019-01-01"),
+        ('{"datePublished": "1970-01-01"}', "2019-01-01"),
+        ('{"datePublished": ', "2019-01-01"),
+    ],
+)
+def test_of_two_days_of_publication_the_later_counts(json: str, date: str) -> None:
+    for meta in (PUBLISHED.format("2019-01-01") + LD.format(json),
+                 LD.format(json) + PUBLISHED.format("2019-01-01")):  # fmt: skip
+        assert extract(PAGE.format(meta=meta, by="").encode()).date == parse_date(date)
+    two = PUBLISHED.format("2019-01-01") + PUBLISHED.format(date)
+    assert extract(PAGE.format(meta=two, by="").encode()).date == parse_date(date)
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("Published: 2 November 2020", "2020-11-02"),
+        ("<b>Published:</b> 2 November 2020, 08:00", "2020-11-02"),
+        ("Posted on Monday, Nov. 2nd, 2020", "2020-11-02"),
+        ("Publicado el 2 de noviembre de 2020", "2020-11-02"),
+        ("Published: 11/03/2020", None),
+        ("The fair was on 2 November 2020.", None),
+        ("Published figures of 2 November 2020 say more.", None),
+    ],
+)
+def test_a_short_text_that_says_when_a_page_was_published(text: str, date: str | None) -> None:
+    html = PAGE.format(meta="", by="").replace("<p>", f"<p>{text}</p><p>", 1)
+    assert extract(html.encode()).date == parse_date(date)
 
 
 @pytest.mark.parametrize("tag", ["aside", "footer", "nav"])

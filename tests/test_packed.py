@@ -227,11 +227,16 @@ def test_pitfall_4_a_bad_file_costs_itself_alone(tmp_path: Path) -> None:
         "6.json": (b'[{"claim": "A.", "label": "Refuted"}]', 1, "neither url nor url2text"),
         "7.json": (b'{"url": ' + b"[" * 5000 + b"]" * 5000 + b"}", 1, "recursion"),
         "8.json": (b"\n \n", 1, "is empty"),
+        "a.json": (b"\n[ ]\n", 1, "is empty"),
+        "b.json": (b"[]\n" + good, 1, "something follows the list"),
     }
     files = {"0.json": good, "9.json": good} | {name: case[0] for name, case in bad.items()}
     packer, store = packed(tmp_path, files)
     assert list(store.claims) == ["0", "9"]
+    plain = Averitec(path=tmp_path, store=tmp_path / "official")
     for problem in packer.bad:
+        with pytest.raises(ClaimflowError):  # unpacked it is refused as well
+            plain.read_documents(Claim(id=Path(problem.file).stem, text=""))
         _, line, reason = bad.pop(Path(problem.file).name)
         assert problem.line == line
         assert reason in problem.reason
@@ -241,7 +246,7 @@ def test_pitfall_4_a_bad_file_costs_itself_alone(tmp_path: Path) -> None:
     # Mended, it joins the others; they stay.
     before = (tmp_path / "packed" / "documents" / "00000.arrow").stat().st_mtime_ns
     packer, store = packed(tmp_path, {"2.json": good + b"\n" + good})
-    assert (packer.kept, len(packer.bad), list(store.claims)) == (2, 7, ["0", "2", "9"])
+    assert (packer.kept, len(packer.bad), list(store.claims)) == (2, 9, ["0", "2", "9"])
     assert (tmp_path / "packed" / "documents" / "00000.arrow").stat().st_mtime_ns == before
 
 

@@ -103,6 +103,17 @@ def test_replies_are_kept_and_never_asked_for_again(
     assert len(served.asked) > count
 
 
+def test_a_reply_longer_than_it_says_is_no_reply_to_the_next_query(
+    ctx: Context, tmp_path: Path
+) -> None:
+    with service("searxng", PAGES[:1]) as served:
+        _, _, body = reply(200, {"results": []})
+        more = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        served.first = [reply(200, body + more, Content_Length=str(len(body)))]
+        asked = provider(served, tmp_path)
+        assert [len(asked.search(query, None, ctx)) for query in ("one", "two")] == [0, 1]
+
+
 def test_a_reply_cut_off_by_a_kill_is_asked_for_again(
     served: Service, ctx: Context, tmp_path: Path
 ) -> None:

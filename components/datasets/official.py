@@ -158,17 +158,17 @@ def _fetch(
         _download(url, part, wait)
         os.replace(part, target)
     seen = Seen(url=url, size=target.stat().st_size, sha256=_sha256(target))
-    for what, said, found in [
-        ("size", file.size, seen.size),
-        ("SHA-256", file.sha256, seen.sha256),
-        ("SHA-256 of the last time", known and known.sha256, seen.sha256),
-    ]:
-        if said is not None and said != found:
-            target.rename(hidden / f"{file.key.replace('/', '_')}.refused")
-            raise ClaimflowError(
-                f"{url} is not the official file: its {what} is {found}, not {said}. It was put "
-                f"aside in {hidden}."
-            )
+    problem = None
+    if file.size is not None and file.size != seen.size:
+        problem = f"not the official file: its size is {seen.size}, not {file.size}"
+    elif file.sha256 is not None and file.sha256 != seen.sha256:
+        problem = f"not the official file: its SHA-256 is {seen.sha256}, not {file.sha256}"
+    elif known is not None and known.sha256 != seen.sha256:
+        problem = f"another file than the last time: its SHA-256 is {seen.sha256}, and was "
+        problem += f"{known.sha256}. Delete {hidden / 'files.json'} to take what is there now"
+    if problem:
+        target.rename(hidden / f"{file.key.replace('/', '_')}.refused")
+        raise ClaimflowError(f"{url} is {problem}. It was put aside in {hidden}.")
     if file.members:
         seen.members = _unpack(target, file, folder)
     return seen
@@ -219,6 +219,7 @@ def _transfer(url: str, part: Path) -> None:
     tag = part.with_name(f"{part.name}.version")
     have = part.stat().st_size if part.exists() and tag.exists() else 0
     headers = {"Accept-Encoding": "identity", "User-Agent": "claimflow"}
+    headers["Connection"] = "close"  # what a redirect's body has too much is not read as the file
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": tag.read_text(encoding="latin-1")}
     with (

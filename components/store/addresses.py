@@ -172,7 +172,11 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 def guarded_transport(allow: Collection[str], connections: int) -> httpx.AsyncHTTPTransport:
     """An httpx transport over `GuardedNetwork`; proxies of the environment are not used, since
-    they would resolve names themselves."""
+    they would resolve names themselves.
+
+    Each request has a connection of its own. What a server sends beyond a reply's Content-Length,
+    then or later, would be read as the next reply on that connection: as another page's text.
+    """
     context = httpx.create_ssl_context(trust_env=False)
     transport = httpx.AsyncHTTPTransport(verify=context, trust_env=False)
     # httpx has no public way to give a network; without this name there would be no guard.
@@ -181,8 +185,7 @@ def guarded_transport(allow: Collection[str], connections: int) -> httpx.AsyncHT
     transport._pool = httpcore.AsyncConnectionPool(
         ssl_context=context,
         max_connections=connections,
-        max_keepalive_connections=connections,
-        keepalive_expiry=5,
+        max_keepalive_connections=0,
         network_backend=GuardedNetwork(allow),
     )
     return transport

@@ -263,6 +263,7 @@ class _Run:
                         "User-Agent": self.settings.agent,
                         "Accept": "text/html,application/pdf,text/*;q=0.9,*/*;q=0.5",
                         "Accept-Encoding": "gzip, deflate, br",
+                        "Connection": "close",  # see guarded_transport
                     },
                     cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                     timeout=self.settings.timeout,

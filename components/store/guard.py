@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import itertools
 import re
 import urllib.parse
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import ClassVar
 from components.errors import ClaimflowError
 from components.records import Case, Claim, Document
 from components.step import Context, Step
+from components.store.months import ENGLISH, day, pattern
 from components.text import terms
 from components.urls import same_url, unwrap
 
@@ -22,24 +24,15 @@ SITE = "fact-checking site"
 VERDICT = "page with the claim and a verdict on it"
 UNDECIDED = "kept, though dated: the claim has no date"
 
-_MONTHS = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-)
-_NAMED = f"(?:{'|'.join(_MONTHS)})[a-z]{{0,6}}"
-_DAY = re.compile(rf"(?i)(?<!\d)((?:19|20)\d\d)([/._-])(\d{{1,2}}|{_NAMED})\2(\d{{1,2}})(?!\d)")
+_NAME = pattern(ENGLISH)
+_DAY = re.compile(rf"(?i)(?<!\d)((?:19|20)\d\d)([/._-])(\d{{1,2}}|{_NAME})\2(\d{{1,2}})(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)/?(0[1-9]|1[0-2])/?(0[1-9]|[12]\d|3[01])(?!\d)")
-_MONTH = re.compile(rf"(?i)/((?:19|20)\d\d)/(\d\d|{_NAMED})(?=/|$)")
+# A month alone; with a number after it, as in /2021/02/30, it would be a day that there is not.
+_MONTH = re.compile(rf"(?i)/((?:19|20)\d\d)/(\d\d|{_NAME})(?=/|$)(?!/\d{{1,2}}(?:/|$))")
+_YEAR_LAST = re.compile(
+    rf"(?i)/(?:(?P<d>\d{{1,2}})([/._-]?)(?P<m>{_NAME})\2|(?P<m2>{_NAME})([/._-])(?P<d2>\d{{1,2}})\5)"
+    r"(?P<y>(?:19|20)\d\d)(?=/|\.\w+$|$)"
+)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -152,21 +145,19 @@ def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
     """The earliest day that a URL can be of, or None.
 
     Year first: /2020/11/02, /2020/nov/02, 2020-11-02, 20201102 or /2020/1102/ in its path, or
-    /2020/11/ (the first of the month); else the stamp of an archive. Dates with the year last are
-    not read, as nothing tells their day from their month.
+    /2020/11/ (the first of the month), or a part of it that is a date with the month's name,
+    /2-nov-2020; else the stamp of an archive. Numbers with the year last are not read, as nothing
+    tells their day from their month.
     """
     page, stamp = unwrap(url)
     path = urllib.parse.unquote(re.sub(r"(?i)^https?://[^/]*|[?#].*", "", page))
-    found = [(year, month, day) for year, _, month, day in _DAY.findall(path)]
+    found = [(year, month, number) for year, _, month, number in _DAY.findall(path)]
     found += _COMPACT.findall(path)
     found += [(year, month, "1") for year, month in _MONTH.findall(path)]
+    found += [
+        (named["y"], named["m"] or named["m2"], named["d"] or named["d2"])
+        for named in _YEAR_LAST.finditer(path)
+    ]
     if stamp and archive_stamps:
         found.append((stamp[:4], stamp[4:6] or "1", stamp[6:8] or "1"))
-    for year, month, day in found:
-        name = month[:3].lower()
-        number = _MONTHS.index(name) + 1 if name in _MONTHS else int(month)
-        try:
-            return datetime.date(int(year), number, int(day))
-        except ValueError:  # not a date after all
-            continue
-    return None
+    return next(filter(None, itertools.starmap(day, found)), None)

@@ -104,6 +104,8 @@ def _items(data: io.BufferedReader) -> Iterator[tuple[int, bytes, bytes]]:
     text = raw.decode("utf-8", "surrogateescape")  # gives every byte back
     start, at, count = 0, _after_gap(text, text.index("[") + 1), 0
     line = 1 + text.count("\n", 0, at)
+    if text.startswith("]", at) and _after_gap(text, at + 1) < len(text):
+        raise BadFileError(line, "something follows the list, which is empty")
     while not text.startswith("]", at):
         count += 1
         try:

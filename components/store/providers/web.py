@@ -121,7 +121,13 @@ class WebProvider(Provider):
 
         # The client logs the address of every request, and some services take the key in it.
         logging.getLogger("httpx").addFilter(_without_address)
-        return httpx.Client(timeout=self.timeout)
+        # A connection for each request: what a server sends beyond the length that it gives would
+        # be read, and kept, as the reply to the next query.
+        return httpx.Client(
+            timeout=self.timeout,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            headers={"Connection": "close"},
+        )
 
     def _body(self, query: str, until: datetime.date | None, page: int) -> Any:
         text = shortened(well_formed(query), *self.longest)
