@@ -31,6 +31,8 @@ def main(config: Any) -> None:
     start = time.perf_counter()
     result = pack(config) if config.path else write_back(config)
     result |= {"seconds": round(time.perf_counter() - start, 3), "peak_mb": peak_mb()}
+    if config.out:
+        write_whole(Path(config.out), encode(result))
     for problem in result["bad"]:
         print(f"bad file: {problem}")
     print(
@@ -39,8 +41,6 @@ def main(config: Any) -> None:
             result["bytes"] / 1e6, result["packed_bytes"] / 1e6, **result
         )
     )
-    if config.out:
-        write_whole(Path(config.out), encode(result))
     if result["bad"]:
         raise ClaimflowError(
             f"{len(result['bad'])} files are not packed, see above. Mend them or fetch them again, "

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
 from components.labels import exact_label
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
-from components.lint.rules import FEVER_FIRST, SCIFACT_FIRST
+from components.score.scifact import FIRST as SCIFACT_FIRST
 
 
 def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
