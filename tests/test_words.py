@@ -137,5 +137,6 @@ def test_equal_on_real_texts() -> None:
         for e in record["evidence"]
         for text in (e["question"], f"{e['question']} {e['answer']}")
     ]
-    assert len(many) > 10_000
+    many = many[::4]  # benchmarks.tokenise compares all
+    assert len(many) > 2500
     assert tokenise(many) == [nltk_words(text) for text in many]
