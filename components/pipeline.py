@@ -84,8 +84,10 @@ def run_step(step: Step, name: str, refs: list[CaseRef], ctx: Context) -> list[C
 
     Cases that agree on what the step reads are computed once. Another process with the same
     batch waits and then finds the work done. A case that the step marks with `failed` gets its
-    error and is not cached, so the next run tries it again.
+    error and is not cached, so the next run tries it again. Raises ClaimflowError inside another
+    step whose key lacks what this one uses.
     """
+    ctx.check_inside(step)
     keys = keys_of(step, refs, ctx)
     failed: dict[str, str] = {}
     done: set[str] = set()
@@ -96,6 +98,10 @@ def run_step(step: Step, name: str, refs: list[CaseRef], ctx: Context) -> list[C
                 todo[key] = ref
         if todo:
             cases = [load(ref, step.reads, ctx.cache) for ref in todo.values()]
+            if "claim" not in step.reads:  # a name that says no more than the key does
+                for key, case in zip(todo, cases, strict=True):
+                    case.claim = Claim(id=key, text="")
+            ids = [case.claim.id for case in cases]
             before = dict(ctx.tokens)
             start = time.perf_counter()
             results = step.run(cases, ctx.held(step))
@@ -103,7 +109,7 @@ def run_step(step: Step, name: str, refs: list[CaseRef], ctx: Context) -> list[C
             cost = {"seconds": round((time.perf_counter() - start) / share, 6)}
             for kind in before:
                 cost[f"{kind}_tokens"] = (ctx.tokens[kind] - before[kind]) / share
-            if [r.claim.id for r in results] != [ref.id for ref in todo.values()]:
+            if [result.claim.id for result in results] != ids:
                 raise ClaimflowError(f"Step {name} must return the cases that it was given.")
             if keys_of(step, list(todo.values()), ctx) != list(todo):
                 raise ClaimflowError(
@@ -162,7 +168,8 @@ def load(ref: CaseRef, fields: tuple[str, ...] | list[str], cache: Cache) -> Cas
             rankings[field.removeprefix("rankings.")] = value
         else:
             values[field] = value
-    return Case(**values, rankings=rankings, digests=dict(ref.fields))
+    digests = {field: ref.fields[field] for field in fields if field in ref.fields}
+    return Case(**values, rankings=rankings, digests=digests)
 
 
 def store(case: Case, fields: tuple[str, ...] | list[str], cache: Cache) -> CaseRef:

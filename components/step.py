@@ -14,12 +14,13 @@ import gc
 import importlib
 import importlib.metadata
 import importlib.util
+import math
 import sys
 import sysconfig
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -138,6 +139,22 @@ class Context:
         same._held = step
         return same
 
+    def check_inside(self, step: Step) -> None:
+        """Raise ClaimflowError when the step that this context is held for runs `step`, and its
+        cache key lacks the training claims or the seed that `step` uses."""
+        outer = self._held
+        if outer is None or outer is step:
+            return
+        learns = keyed_by_train(step)
+        seeded = step.seeded or (learns and isinstance(step, TrainedStep))
+        if learns > keyed_by_train(outer) or seeded > outer.seeded:
+            what = "training claims" if learns else "the seed"
+            raise ClaimflowError(
+                f"{type(outer).__name__} runs {type(step).__name__}, which uses {what}, not in the "
+                "cache key of the former: derive that from `components.reason.nested.Nested`, "
+                "which takes over what the steps inside need, by its __post_init__."
+            )
+
     def cases(self, step: TrainedStep) -> list[Case]:
         """The training claims as cases, with the fields that `step` learns from."""
         return self._learned(step).load(step.learns)
@@ -162,16 +179,10 @@ class Context:
     def model(self, step: TrainedStep) -> Artifact:
         """The folder that `step.fit` filled; fits it now when that has not happened.
 
-        Raises ClaimflowError for a step that runs another which learns, and does not say so."""
+        Raises ClaimflowError inside another step whose key lacks what this one learns from."""
         if folder := step.given():
             return Artifact(path=str(folder), digest=folder_digest(folder))
-        outer = self._held
-        if outer and outer is not step and not (keyed_by_train(outer) and outer.seeded):
-            raise ClaimflowError(
-                f"{type(outer).__name__} runs {type(step).__name__}, which learns from training "
-                "claims, and has neither them nor the seed in its cache key: derive it from "
-                "`components.reason.nested.Nested`, which takes over what the steps inside need."
-            )
+        self.check_inside(step)
         step.check_train(self._train)
         key = self.fit_key(step)
 
@@ -290,6 +301,8 @@ def identity(value: Any, unkeyed: Collection[str] = ()) -> Any:
         return [[key, identity(item)] for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         return [identity(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has none of them
+        return ["float", repr(value)]
     try:
         encode(value)
     except TypeError:
@@ -335,12 +348,22 @@ def code_version(module: str) -> str:
             elif top not in sys.stdlib_module_names:
                 packages.add(top)
     for package in sorted(packages):
-        try:
-            version = importlib.metadata.version(_DISTRIBUTIONS.get(package, package))
-        except importlib.metadata.PackageNotFoundError:
-            version = "?"
-        parts[f"package {package}"] = version
+        parts[f"package {package}"] = _package_version(package)
     return key_of(sorted(parts.items()))
+
+
+def _package_version(package: str) -> str:
+    """The version of what brings a package, "?" for one that is not installed."""
+    try:
+        return importlib.metadata.version(_DISTRIBUTIONS.get(package, package))
+    except importlib.metadata.PackageNotFoundError:
+        names = _distributions().get(package, [])
+        return ", ".join(f"{n} {importlib.metadata.version(n)}" for n in sorted(set(names))) or "?"
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
 
 
 @functools.cache

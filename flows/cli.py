@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +125,7 @@ def plain(
     words = [word for word in words if word != "-v"]
     from components.errors import ClaimflowError
 
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # without our code
     for number in (signal.SIGINT, signal.SIGTERM):  # the second: a batch system's time is up
         signal.signal(number, _end)
     try:

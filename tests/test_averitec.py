@@ -468,6 +468,24 @@ def test_a_renamed_page_is_looked_for_again(tmp_path: Path) -> None:
     assert "page 'pages/dev/0/a.html' left empty" in dataset.bad[-1].reason
 
 
+def test_claims_and_splits_have_their_own_documents_of_one_file(tmp_path: Path) -> None:
+    class OneFile(Demo):
+        def sources(self, claim: Claim) -> list[Path]:
+            return [tmp_path / "all.json"]
+
+        def read_documents(self, claim: Claim) -> list[Document]:
+            return [Document(id=f"{self.split} {claim.id}", sentences=("A.",))]
+
+    (tmp_path / "all.json").write_text("{}")
+    cache = Cache(tmp_path / "cache")
+    claims = [Claim(id=id, text="A.") for id in "12"]
+    found = []
+    for split in ("dev", "test"):
+        refs = case_refs(OneFile(path=tmp_path, split=split), claims, cache)
+        found += [load(ref, ("documents",), cache).documents[0].id for ref in refs]
+    assert found == ["dev 1", "dev 2", "test 1", "test 2"]
+
+
 def test_a_parameter_of_a_data_set_reads_its_documents_again(tmp_path: Path) -> None:
     @dataclasses.dataclass(kw_only=True)
     class Loud(Averitec):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 
 from components import step as step_module
-from components.cache import Cache
+from components.cache import Cache, key_of
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, from_cache, load, run_step, store
 from components.reason.nested import Nested
@@ -50,7 +51,7 @@ class Count(Step):
     fail_on: str | None = None
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
-        calls.append(("count", [case.claim.id for case in cases]))
+        calls.append(("count", [case.queries[0].text for case in cases]))
         for case in cases:
             assert case.claim.text == ""  # not in reads, so it can't be used by mistake
             if case.queries[0].text == self.fail_on:
@@ -222,7 +223,7 @@ def test_a_step_that_runs_one_that_learns_is_keyed_by_the_training_claims_or_ref
             n = len(Path(ctx.model(self.by).path).joinpath("n").read_text())
             return [msgspec.structs.replace(c, dropped={"n": n}) for c in cases]
 
-    told, found = "Around runs Learn, which learns from training claims, .* `.*Nested`", []
+    told, found = "Around runs Learn, which uses training claims, .* `.*Nested`", []
     for n in (1, 10):
         ctx = Context(Cache(tmp_path / "cache"), [Claim(id=str(i), text="t") for i in range(n)])
         with pytest.raises(ClaimflowError, match=told):
@@ -230,6 +231,67 @@ def test_a_step_that_runs_one_that_learns_is_keyed_by_the_training_claims_or_ref
         [ref] = run_step(Declared(), "declared", refs(ctx, "A"), ctx)
         found.append(load(ref, ("dropped",), ctx.cache).dropped)
     assert found == [{"n": 1}, {"n": 2}]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Drawn(Ask):
+    seeded: ClassVar = True
+
+    def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+        for case in cases:
+            case.queries = [Query(text=str(ctx.seed_for("draw")))]
+        return cases
+
+
+def test_a_step_that_runs_a_seeded_one_is_seeded_or_refused(ctx: Context) -> None:
+    @dataclasses.dataclass(kw_only=True)
+    class Around(Ask):
+        by: Drawn = dataclasses.field(default_factory=Drawn)
+
+        def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+            refs = [store(case, ("claim",), ctx.cache) for case in cases]
+            done = run_step(self.by, "by", refs, ctx)
+            return [load(ref, ("claim", "queries"), ctx.cache) for ref in done]
+
+    with pytest.raises(ClaimflowError, match="Around runs Drawn, which uses the seed"):
+        run_step(Around(), "around", refs(ctx, "A"), ctx)
+    Around.seeded = True  # type: ignore[misc]
+    run_step(Around(), "around", refs(ctx, "A"), ctx)
+
+
+def test_what_a_step_does_not_read_it_can_not_use(tmp_path: Path) -> None:
+    """Not even which claim it is: another with the same queries has the same result."""
+
+    @dataclasses.dataclass(kw_only=True)
+    class Peeks(Step):
+        reads: ClassVar = ("queries",)
+        writes: ClassVar = ("remarks",)
+
+        def run(self, cases: list[Case], ctx: Context) -> list[Case]:
+            for case in cases:
+                case.remarks = [case.claim.id, *sorted(case.digests)]
+            return cases
+
+    found = []
+    for n, text in enumerate(("A", "a")):
+        ctx = Context(Cache(tmp_path / str(n)))
+        ref = run_step(Ask(), "ask", refs(ctx, *["x"] * n, text), ctx)[n]
+        [done] = run_step(Peeks(), "peeks", [ref], ctx)
+        found.append(load(done, ("remarks",), ctx.cache).remarks)
+    assert found[0] == found[1]
+    assert found[0][1:] == ["queries"]
+
+
+def test_numbers_that_json_lacks_have_keys_of_their_own() -> None:
+    values = (None, math.inf, -math.inf, math.nan)
+    assert len({key_of(identity({"floor": value})) for value in values}) == 4
+
+
+def test_packages_have_their_versions_however_they_are_called() -> None:
+    from components.step import _package_version
+
+    assert _package_version("yaml").startswith("PyYAML ")
+    assert _package_version("not_installed") == "?"
 
 
 class Plain:
@@ -405,7 +467,7 @@ def test_cases_that_agree_on_what_is_read_are_computed_once(ctx: Context) -> Non
     for ref in out:
         ref.fields["queries"] = out[0].fields["queries"]
     counted = run_step(Count(), "count", out, ctx)
-    assert calls[-1] == ("count", ["0"])
+    assert calls[-1] == ("count", ["a?"])
     assert counted[0].fields["dropped"] == counted[1].fields["dropped"]
 
 
@@ -417,7 +479,7 @@ def test_a_failed_case_costs_itself_alone_and_is_tried_again(ctx: Context) -> No
     assert run_step(Ask(suffix="x"), "ask", out, ctx)[1].error  # later steps leave it alone
     calls.clear()
     run_step(Count(fail_on="b?"), "count", asked, ctx)
-    assert calls == [("count", ["1"])]
+    assert calls == [("count", ["b?"])]
 
 
 def test_two_threads_with_the_same_batch_compute_it_once(ctx: Context) -> None:

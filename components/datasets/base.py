@@ -35,6 +35,7 @@ class Dataset:
     name: ClassVar[str] = ""
     published: ClassVar[str] = ""  # where the official files are; empty: with the project
     splits: ClassVar[tuple[str, ...]] = ()  # the published ones; others may lie in `path`
+    shared: ClassVar[bool] = False  # are the documents of all claims and splits the same?
 
     path: Path | None = None
     split: str = "dev"
@@ -66,12 +67,12 @@ class Dataset:
         raise NotImplementedError
 
     def sources(self, claim: Claim) -> list[Path]:
-        """The files that the documents for `claim` come from; equal lists share one corpus."""
+        """The files that the documents for `claim` come from."""
         raise NotImplementedError
 
     def versions(self, claim: Claim) -> list[str]:
-        """Names and digests of what the documents for `claim` come from: they are read once for
-        each list."""
+        """Names and digests of what the documents for `claim` come from: where all claims share
+        them, they are read once for each list."""
         return [self._version(path) for path in self.sources(claim)]
 
     def _version(self, path: Path) -> str:
@@ -216,7 +217,8 @@ def case_refs(dataset: Dataset, claims: list[Claim], cache: Cache) -> list[CaseR
         fields = {"claim": cache.put(encode(claim))}
         error = None
         try:
-            key = key_of("documents", reader, dataset.versions(claim))
+            own = () if dataset.shared else (claim, dataset.split)
+            key = key_of("documents", reader, dataset.versions(claim), *own)
             if key not in known:
                 action = cache.lookup(key)
                 if action is None:

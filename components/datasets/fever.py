@@ -65,6 +65,7 @@ class Fever(Dataset):
     """
 
     name: ClassVar = "fever"
+    shared: ClassVar = True
     published: ClassVar = "https://fever.ai/dataset/fever.html (claims, wiki-pages.zip)"
     splits: ClassVar = (
         "train",

@@ -95,6 +95,7 @@ class SciFact(Dataset):
     """
 
     name: ClassVar = "scifact"
+    shared: ClassVar = True
     published: ClassVar = "https://github.com/allenai/scifact (data.tar.gz)"
     splits: ClassVar = ("train", "dev", "test")
 

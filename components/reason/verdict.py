@@ -209,7 +209,7 @@ def check_labels(labels: list[str]) -> None:
         )
     if missing := [label for label in AVERITEC_LABELS if label not in labels]:
         warnings.warn(
-            f"No training claim is {', '.join(missing)}: the verdict head never says so.",
+            f"No training claim is {', '.join(missing)}: the verdict never says so.",
             stacklevel=2,
         )
 
