@@ -82,12 +82,10 @@ def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
         if report.unread:
             left.append(f"what could not be read ({listed(report.unread, 3)})")
         say(f"repaired: {report.repaired}{', without ' if left else ''}{' and '.join(left)}")
-        known = {(f.rule, f.message) for f in report.findings if not f.fixed}
-        new = [f for f in report.left if (f.rule, f.message) not in known]
-        for finding in new[:most]:
+        for finding in report.new[:most]:
             say(f"    {finding.level} {finding.rule} in it: {finding}")
-        if len(new) > most:
-            say(f"    and {len(new) - most} more in it (out=FILE.json has all)")
+        if len(report.new) > most:
+            say(f"    and {len(report.new) - most} more in it (out=FILE.json has all)")
     if report.unrepaired:
         say(f"no repaired file is written: {report.unrepaired}")
         if stale is not None and stale.exists():

@@ -17,7 +17,7 @@ from components.datasets.scifact import LABELS as SCIFACT_LABELS
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
 from components.lint.check import lint
-from components.lint.report import Report, sarif
+from components.lint.report import Finding, Report, sarif
 from components.lint.rules import RULES
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
@@ -663,9 +663,9 @@ def test_a_table_of_scifact_open(tmp_path: Path) -> None:
     assert report.form == "SciFact-Open"
     assert [(f.level, f.rule, f.line, f.fixed) for f in report.findings] == [
         ("error", "label", 4, True),
-        ("warning", "nan", 4, False),
         ("error", "id", 5, True),
         ("error", "id", 6, True),
+        ("warning", "nan", 4, False),
     ]
     assert (report.errors, report.records, report.left_out) == ([], 6, 2)
     table = pandas.read_parquet(mended)
@@ -1326,3 +1326,35 @@ def test_a_bad_record_of_one_line_is_told_by_its_number(tmp_path: Path) -> None:
     (found, *_) = checked(tmp_path, json.dumps([record(), {"claim_id": 1}])).errors
     assert found.message.startswith("record 2: this is no prediction")
     assert found.message.endswith("its keys are claim_id")
+
+
+def test_a_table_without_rows_or_without_probabilities(tmp_path: Path) -> None:
+    row = {"model": "m", "claim_id": 1, "doc_id": 7, "predicted_label": "SUPPORT"}
+    path = tmp_path / "t.parquet"
+    pandas.DataFrame([row]).iloc[:0].to_parquet(path)
+    assert [f.message for f in lint(path).findings] == ["no records"]
+    pandas.DataFrame([row | {"p_support": None, "p_contradict": None}]).to_parquet(path)
+    assert not lint(path).findings
+
+
+def test_what_a_repaired_csv_makes_up_or_lacks_is_told(tmp_path: Path) -> None:
+    cell = f"Who?{INNER}Her.{OUTER}"
+    text = f'id,claim,evi,label,split,mark\n0,,"{cell}",Refuted,pred,x\n'
+    text += f'1,Two  spaces.,"{cell}",Refuted,pred,x\n'
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [f.done for f in report.findings] == ["Mended; without mark", "Written as 'Claim 0'"]
+    assert "Two  spaces." in (tmp_path / "mended.csv").read_text()
+
+
+def test_sarif_has_what_only_the_repaired_file_has(tmp_path: Path) -> None:
+    old, new = (Finding(rule="id", level="error", message=m, remedy="r") for m in "ab")
+    files = (tmp_path / "pred.json", tmp_path / "mended.json")
+    report = Report(
+        file=str(files[0]), form="2024", records=1, findings=[old], repaired=str(files[1]),
+        left=[old, new],
+    )  # fmt: skip
+    uris = [
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for result in sarif(report)["runs"][0]["results"]
+    ]
+    assert uris == [file.as_uri() for file in files]

@@ -96,13 +96,14 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     else:
         linter.place(position)
     raw["label"] = linter.label(raw.get("label"))
-    qas: list[tuple[dict[str, Any], list[tuple[Qa, Any]]]] = []
+    qas: list[tuple[Any, list[tuple[Qa, Any]]]] = []
     questions = _items(linter, raw.get("questions", []), "questions")
-    if not all(isinstance(q, dict) for q in questions):  # what it was meant to say, nobody knows
-        remedy = 'Write {"question": …, "answers": […]} for each'
-        linter.find("schema", "a question is no object", remedy)
-        return
     for asked in questions:
+        if not isinstance(asked, dict):  # what it was meant to say, nobody knows
+            remedy = 'Write {"question": …, "answers": […]}'
+            linter.find("schema", "a question is no object", remedy)
+            qas.append((asked, [(Qa(None, json.dumps(asked, ensure_ascii=False)), asked)]))
+            continue
         question = linter.text_at(asked, "question")
         answers = _items(linter, asked.get("answers"), "answers")
         if not all(isinstance(a, dict) for a in answers):
@@ -116,9 +117,11 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     linter.qas([qa for _, said in qas for qa, _ in said] + [qa for qa, _ in strings])
     kept = []
     for asked, said in qas:
-        if not all(qa.drop for qa, _ in said):
+        if all(qa.drop for qa, _ in said):
+            continue
+        if isinstance(asked, dict):
             asked["answers"] = [answer for answer in _left(said) if answer is not None]
-            kept.append(asked)
+        kept.append(asked)
     if "questions" in raw:
         raw["questions"] = kept
     if "string_evidence" in raw:

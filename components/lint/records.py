@@ -120,7 +120,10 @@ def read_csv(linter: Linter) -> str:
         header = next(csv.reader(lines), [])
     if header != HEADER:
         linter.line = 1
-        linter.find("schema", f"header {','.join(header)}", f"Write {','.join(HEADER)}", True)
+        others = [name for name in header if name not in HEADER]
+        done = f"Mended; without {', '.join(map(cut, others))}" if others else "Mended"
+        message, remedy = f"header {','.join(header)}", f"Write {','.join(HEADER)}"
+        linter.find("schema", message, remedy, True, done=done)
     before = 1
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
@@ -140,8 +143,9 @@ def read_csv(linter: Linter) -> str:
         claim = given = row.get("claim", "")
         if claim.strip() in MISSING:
             gold = (linter.claims or {}).get(linter.record or "")
-            linter.find("nan", "the claim is read as missing", "Write the claim", True)
             claim = gold.text if gold else f"Claim {linter.record}"
+            done = f"Written as '{cut(claim)}'"
+            linter.find("nan", "the claim is read as missing", "Write the claim", True, done=done)
         label = linter.label(row["label"])
         split = row.get("split", "pred")
         if split != "pred":
@@ -150,7 +154,8 @@ def read_csv(linter: Linter) -> str:
             linter.find("schema", f"split '{split}'{what}", "Write pred", True)
             split = "pred"
         evidence = averitec.cell(linter, row["evi"])
-        linter.keep([linter.record, " ".join(claim.split()), evidence, label, split], given)
+        claim = linter.text(claim, "the claim")
+        linter.keep([linter.record, claim, evidence, label, split], given)
     return "2025"
 
 

@@ -62,6 +62,12 @@ class Report(Record):
         """Warnings, likewise."""
         return self._of("warning")
 
+    @property
+    def new(self) -> list[Finding]:
+        """What is found in the repaired file alone."""
+        known = {(f.rule, f.message) for f in self.findings if not f.fixed}
+        return [f for f in self.left if (f.rule, f.message) not in known]
+
     def _of(self, level: str) -> list[Finding]:
         found = self.findings if self.repaired is None else self.left
         return [finding for finding in found if finding.level == level]
@@ -70,15 +76,10 @@ class Report(Record):
 def sarif(report: Report) -> dict[str, Any]:
     """The report as SARIF 2.1.0, which code hosts and editors show. The file's URI is relative to
     the working directory where it lies below it, which is what these look it up by."""
+    left = [(report.file, f) for f in report.findings if not f.fixed]
     results = []
-    path, here = Path(report.file).absolute(), Path.cwd()
-    if path.is_relative_to(here):
-        path = path.relative_to(here)
-    uri = quote(path.as_posix()) if path != path.absolute() else path.as_uri()
-    for finding in report.findings:
-        if finding.fixed:
-            continue
-        where: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    for file, finding in left + [(report.repaired or "", f) for f in report.new]:
+        where: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
         if finding.line is not None:
             where["region"] = {"startLine": finding.line}
         results.append(
@@ -98,6 +99,11 @@ def sarif(report: Report) -> dict[str, Any]:
             {"tool": {"driver": {"name": "claimflow lint", "rules": rules}}, "results": results}
         ],
     }
+
+
+def _uri(file: str) -> str:
+    path, here = Path(file).absolute(), Path.cwd()
+    return quote(path.relative_to(here).as_posix()) if path.is_relative_to(here) else path.as_uri()
 
 
 def cut(text: str) -> str:

@@ -22,20 +22,21 @@ def table(linter: Linter) -> str:
     from components.datasets.scifact import LABELS, NEI
 
     try:
-        rows = parquet.read_table(linter.path).to_pylist()
+        read = parquet.read_table(linter.path)
     except (ArrowInvalid, OSError) as error:
         raise ClaimflowError(
             f"{linter.path} is no whole Parquet file: {str(error).rstrip('.')}. Write it anew."
         ) from None
-    columns = set(rows[0]) if rows else set()
-    if missing := [name for name in TABLE if name not in columns]:
+    rows = read.to_pylist()
+    if missing := [name for name in TABLE if name not in read.column_names]:
         linter.find("schema", f"no column {', '.join(missing)}", f"Write {', '.join(TABLE)}")
         linter.lost = len(rows)
         return "SciFact-Open"
     seen: dict[tuple[str, ...], dict[str, Any]] = {}
     texts: set[str] = set()  # columns of ids that are texts
     ranks: dict[str, list[float]] = {}
-    unranked: dict[str, list[tuple[int, str, str]]] = {}  # (line, claim, message)
+    given: set[tuple[str, str]] = set()  # systems and what they have numbers of
+    gaps: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # (line, claim, message)
     for linter.line, row in enumerate(rows, 1):
         for name in ("claim_id", "doc_id"):
             if (meant := whole_number(row[name])) is not None:
@@ -63,15 +64,12 @@ def table(linter: Linter) -> str:
             if name not in row:
                 continue
             message = f"{name} of {pair[2]} is {value}"
-            if isinstance(value, (int, float)) and math.isfinite(value):
-                if name != "rank" and not 0 <= value <= 1:
-                    remedy = "Give a probability, 0 to 1"
-                    linter.find("schema", message, remedy, level="warning")
+            if not isinstance(value, (int, float)) or not math.isfinite(value):
+                gaps.setdefault((pair[0], name), []).append((linter.line, linter.record, message))
                 continue
-            if name == "rank":
-                unranked.setdefault(pair[0], []).append((linter.line, linter.record, message))
-            else:
-                linter.find("nan", message, _UNRANKED, level="warning")
+            given.add((pair[0], name))
+            if name != "rank" and not 0 <= value <= 1:
+                linter.find("schema", message, "Give a probability, 0 to 1", level="warning")
         if absent or not known:
             continue
         if pair in seen:
@@ -85,19 +83,19 @@ def table(linter: Linter) -> str:
         linter.kept.append((linter.record, row))
         if type(row.get("rank")) in (int, float) and math.isfinite(row["rank"]):
             ranks.setdefault(pair[0], []).append(row["rank"])
-    for model, gaps in unranked.items():
-        for linter.line, linter.record, message in gaps if model in ranks else ():
+    for key in sorted(given & gaps.keys()):  # who has none of a kind leaves it out
+        for linter.line, linter.record, message in gaps[key]:
             linter.find("nan", message, _UNRANKED, level="warning")
     linter.line = linter.record = None
     for name in sorted(texts):
         message = f"{name} is a column of texts, and the official script joins it with numbers"
         linter.find("id", message, "Write numbers", True, "warning")
-    for model, given in ranks.items():
-        if again := len(given) - len(set(given)):
-            message = f"{again} of {len(given)} ranks of {model} stand there again"
+    for model, numbers in ranks.items():
+        if again := len(numbers) - len(set(numbers)):
+            message = f"{again} of {len(numbers)} ranks of {model} stand there again"
             linter.find("rank", message, "Count on over all claims, the surest document first")
-        if min(given) < 1:
-            message = f"the ranks of {model} begin with {min(given):g}, which is read as 1"
+        if min(numbers) < 1:
+            message = f"the ranks of {model} begin with {min(numbers):g}, which is read as 1"
             linter.find("rank", message, "Count from 1")
     linter.settle_strangers(bool(set(linter.claims or ()) - set(linter.order)))
     return "SciFact-Open"
