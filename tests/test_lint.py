@@ -1358,3 +1358,10 @@ def test_sarif_has_what_only_the_repaired_file_has(tmp_path: Path) -> None:
         for result in sarif(report)["runs"][0]["results"]
     ]
     assert uris == [file.as_uri() for file in files]
+
+
+def test_a_run_without_a_claim_is_told(tmp_path: Path) -> None:
+    line = {"id": "0", "label": "Refuted", "evidence": [{"question": "Who?", "answer": "Her."}]}
+    report = checked(tmp_path, line, repaired=tmp_path / "mended")
+    assert [(f.rule, f.fixed) for f in report.findings] == [("schema", True)]
+    assert [p.claim for p in read_submission(tmp_path / "mended")] == [""]

@@ -179,7 +179,6 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of a run of ours."""
     raw["id"] = str(linter.name(raw["id"]))
     raw["label"] = linter.label(raw["label"])
-    raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")
     evidence = _evidence(linter, raw.get("evidence"))
     linter.qas([qa for qa, _ in evidence])
