@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ TEXT = "The ferry between Ostrel and Vund carried {n} passengers on day {n}. " *
 
 
 def main() -> None:
+    count = int(argument("pages") or 0)
+    if 0 < count < 1000:
+        sys.exit(f"error: pages={count} is too few to see memory grow: give 1,000 or more.")
     with tempfile.TemporaryDirectory() as folder, site() as port:
         base = f"http://127.0.0.1:{port}"
         urls = [f"{base}/slow/{n}" for n in range(PAGES)]
@@ -30,7 +34,7 @@ def main() -> None:
         plain, plain_seconds = timed(lambda: one_by_one(urls))
         assert found == plain
         rows = [row(f"{PAGES} pages of {DELAY * 1000:.0f} ms", seconds, "s", plain_seconds)]
-        if count := int(argument("pages") or 0):
+        if count:
             rows += many(Path(folder) / "many", [f"{base}/fast/{n}" for n in range(count)])
     finish(rows, "pages")
 
