@@ -166,3 +166,8 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_readme_counts_the_presets() -> None:
+    [count] = re.findall(r"It has (\d+) published", (ROOT / "README.md").read_text("utf-8"))
+    assert int(count) == len(list((ROOT / "conf" / "system").glob("*.yaml")))

@@ -20,7 +20,7 @@ from components.datasets.submission import read_submission
 from components.errors import ClaimflowError
 from components.pipeline import load
 from components.reason.answers import PassageAnswers
-from components.reason.sentences import FeverFindings
+from components.reason.findings import FeverFindings
 from components.records import Case, Claim, Evidence, Finding, GoldSet, Prediction, Verdict
 from components.score.fever import fever as scored
 from components.step import Context
