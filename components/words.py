@@ -47,9 +47,10 @@ _PERIOD = re.compile(r"(.*[^.'\s])(\.[)\]}>\"»”’]{,4})", re.DOTALL)
 # Where a sentence may end, by NLTK's sentence splitter; and those places that are plain.
 _ENDS = re.compile(r"[.?!](?=[)\";}\]*:@'({\[‘’“”«»?!]|\s+\S)")
 _PLAIN_ENDS = re.compile(
-    r"(?<![^ ])([A-Za-z0-9]++(?:[.-][A-Za-z0-9]++)*+)([.?!]) +"
-    r"(?=([A-Za-z0-9]+)([,;:?!)]?(?: |\Z))?)"
+    r"(?<![^ \n])([A-Za-z0-9]++(?:[.-][A-Za-z0-9]++)*+)([.?!])"
+    r"(?:(?<!\.)[ \n]+(?=[\"“(]?[A-Za-z0-9])|[ \n]+(?=([A-Za-z0-9]+)([,;:?!)]?(?:[ \n]|\Z))?))"
 )
+
 
 # Closing quotes and brackets behind the last mark: they belong to the last sentence in any case.
 _TAIL = re.compile(r"(?<=[A-Za-z0-9])[.?!][\"')\]}’”»]+\s*\Z")
@@ -222,27 +223,29 @@ def _punkt() -> Any:
 
 
 def sentences(text: str) -> list[str]:
-    """What NLTK's `sent_tokenize` finds, without its search through a text where all is plain."""
+    """What NLTK's `sent_tokenize` finds, which looks only at what lies between two plain ends."""
     found: list[str] = []
     start = plain = 0
+    certain = True
     wary = _wary()
     for end in _PLAIN_ENDS.finditer(text):
         word, mark, following, alone = end.groups()
         plain += 1
         if mark == "." and (len(word) == 1 or not word.isalpha() or word.lower() in wary):
             if alone is None:
-                plain = -1
-                break
+                certain = False
+                continue
             if not _abbreviated_end(word, following):
                 continue
         found.append(text[start : end.end(2)])
         start = end.end()
     others = len(_ENDS.findall(text)) - plain
-    if plain < 0 or (others and not (others == 1 and _TAIL.search(text))):
-        return list(_punkt().sentences_from_text(text))
     if rest := text[start:].rstrip():
         found.append(rest)
-    return found
+    if certain and (not others or (others == 1 and _TAIL.search(text))):
+        return found
+    split = _punkt().sentences_from_text
+    return [s for part in found for s in (split(part) if _ENDS.search(part) else [part])]
 
 
 @functools.lru_cache(2**16)

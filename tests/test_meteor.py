@@ -114,6 +114,14 @@ def test_synonyms_are_those_of_nltks_reader() -> None:
         assert synonyms(word) == {name for name in theirs if "_" not in name}, word
 
 
+SUFFIXES = (
+    "ational tional enci anci izer bli abli alli entli eli ousli ization ation ator alism iveness "
+    "fulness ousness aliti iviti biliti fulli logi icate ative alize iciti ical ful ness al ance "
+    "ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize e ll s es ies ed ied "
+    "eed ing y sses ss"
+)
+
+
 def test_stems_are_those_of_nltks_stemmer() -> None:
     nltk_ready()
     from nltk.corpus import wordnet
@@ -123,8 +131,18 @@ def test_stems_are_those_of_nltks_stemmer() -> None:
     lemmas = sorted(wordnet.all_lemma_names())[::10]
     # Before what stands last in a word: a vowel, a consonant, a double one.
     endings = [a + b for a in ("a", "t", "ll") for b in "abcdefghijklmnopqrstuvwxyz0'"]
-    for word in [*lemmas, *(lemma + e for lemma in lemmas[::20] for e in endings), *stemmer.pool]:
-        assert module._stem(word) == stemmer.stem(word), word
+    # And after a start of few letters, up to three of the suffixes that rules take.
+    draw = random.Random(13)
+    made = {
+        "".join(draw.choices("aeioubcdhklstvwxz", k=draw.randint(0, 5)))
+        + "".join(draw.choices(SUFFIXES.split(), k=draw.randint(1, 3)))
+        for _ in range(50_000)
+    }
+    words = [
+        *lemmas, *(lemma + e for lemma in lemmas[::20] for e in endings), *stemmer.pool, *made
+    ]  # fmt: skip
+    for word, stem in zip(words, module._stem(words), strict=True):
+        assert stem == stemmer.stem(word), word
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="no AVeriTeC data")

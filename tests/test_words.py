@@ -94,11 +94,23 @@ FOLLOWING = [
     "A",
     "is",
     "--",
+    "“There",
+    '"In',
+    "(Ed.",
+    "(IPS)?",
+    "it?",
+    "?",
+    "...",
 ]
+GAPS = st.sampled_from([*" " * 9, "\n", "\n\n", "\xa0", "  ", "\t", "\r\n", ""])
 
 
-@given(st.lists(st.sampled_from(ABBREVIATED + FOLLOWING), max_size=9).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ABBREVIATED + FOLLOWING), GAPS).map("".join), max_size=12
+    ).map("".join)
+)
+@settings(max_examples=800, deadline=None)
 def test_sentences_are_nltks(text: str) -> None:
     nltk_ready()
     from nltk.tokenize import sent_tokenize

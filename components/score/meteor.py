@@ -17,7 +17,8 @@ import dataclasses
 import functools
 import importlib.metadata
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +33,12 @@ ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 _STEMMED = (
     *("s", "ed", "ing", "y", "i", "e", "al", "er", "or", "ic", "ant", "ent", "ion", "ou", "ism"),
     *("ll", "ful"),
+)
+# Words for which NLTK's rules can differ from Porter's own: with a y, or an i under the first
+# suffix; of a vowel, a consonant and suffixes; with a rare double letter; the irregular forms.
+_OWN_RULES = re.compile(
+    r".*y.*|.*i(?:s|es|eds?|ings?|eeds?)?|[aeiou][^aeiou](?:e.*|.{0,5})|.{0,4}"
+    r"|.*([chjkqvwx])\1(?:ed|ing)s?|(?:inn|out|cann)ings?|howe|(?:proc|succ)eed"
 )
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -64,7 +71,7 @@ def meteors(jobs: Sequence[Job]) -> list[Floats]:
     left = [rows[h] for hypotheses, references in jobs for h in hypotheses for _ in references]
     right = [rows[r] for hypotheses, references in jobs for _ in hypotheses for r in references]
     shapes = [(len(hypotheses), len(references)) for hypotheses, references in jobs]
-    texts = _Texts.of(list(rows), references=max(right, default=-1) + 1)
+    texts = _Texts.of(list(rows), set(left), references=max(right, default=-1) + 1)
     values = _scores(texts, np.array(left, np.int64), np.array(right, np.int64))
     ends = np.cumsum([n * m for n, m in shapes])[:-1]
     return [part.reshape(s) for part, s in zip(np.split(values, ends), shapes, strict=True)]
@@ -79,20 +86,20 @@ class _Texts:
     key: Ints  # (words): a number for a word with the count of equal ones behind it; that of
     # words in references, from 1, else 0
     stem: Ints  # (words)
-    related: list[frozenset[int]]  # (stems): synonyms in any reference
+    related: list[frozenset[int]]  # (stems): of hypotheses, their synonyms in any reference
     place_of: NDArray[np.int32]  # (references, keys): place of the word in the text, or -1
     has_stem: Bools  # (references, stems)
     has_synonym: Bools  # (references, stems): whether it has a synonym of the stem
 
     @classmethod
-    def of(cls, texts: Sequence[Tokens], references: int) -> _Texts:
-        """The first `references` texts are references."""
+    def of(cls, texts: Sequence[Tokens], hypotheses: set[int], references: int) -> _Texts:
+        """`hypotheses` are the numbers of hypotheses; the first `references` are references."""
         size = np.array([len(text) for text in texts], np.int64)
         flat = itertools.chain.from_iterable
         words = {word: n for n, word in enumerate(dict.fromkeys(flat(texts)))}
         word = np.fromiter(map(words.__getitem__, flat(texts)), np.int64, size.sum())
         stems: dict[str, int] = {}
-        stem_of = np.array([stems.setdefault(_stem(w), len(stems)) for w in words], np.int64)
+        stem_of = np.array([stems.setdefault(s, len(stems)) for s in _stem(words)], np.int64)
         stem = stem_of[word]
         text, place = _within(size)
         later = _later(text * len(words) + word, place)
@@ -103,8 +110,14 @@ class _Texts:
         place_of[text[own], key[own]] = place[own]
         has_stem = np.zeros((references, len(stems)), bool)
         has_stem[text[own], stem[own]] = True
-        known = {s for s, n in stems.items() if has_stem[:, n].any()}
-        related = [frozenset(stems[s] for s in synonyms(x) & known if s != x) for x in stems]
+        asked = np.zeros(len(stems), bool)
+        asked[stem[np.isin(text, list(hypotheses))]] = True
+        there: list[bool] = np.logical_or.reduce(has_stem, axis=0).tolist()
+        known = set(itertools.compress(stems, there))
+        related = [
+            frozenset(stems[s] for s in synonyms(x) & known if s != x) if wanted else frozenset()
+            for x, wanted in zip(stems, asked.tolist(), strict=True)
+        ]
         has_synonym = np.zeros_like(has_stem)
         rich = [n for n, others in enumerate(related) if others]
         if rich:
@@ -219,11 +232,24 @@ def source() -> str:
     return f"METEOR with the words and stems of NLTK {importlib.metadata.version('nltk')}."
 
 
+def _stem(words: Iterable[str]) -> Iterator[str]:
+    """NLTK's Porter stem of each word.
+
+    A third of the words end in nothing that a rule takes: they are not asked for. Most others have
+    the stem of Porter's own algorithm, which PyStemmer finds twenty times as fast.
+    """
+    import Stemmer  # type: ignore[import-not-found]
+
+    words = list(words)
+    plain = [w for w in words if w.isascii() and w.isalpha() and not _OWN_RULES.fullmatch(w)]
+    porter = Stemmer.Stemmer("porter")  # a new one: threads must not share it
+    found = dict(zip(plain, porter.stemWords(plain), strict=True))
+    return (found.get(word) or _by_nltk(word) for word in words)
+
+
 @functools.cache
-def _stem(word: str) -> str:
-    """NLTK's Porter stem. A third of the words end in nothing that a rule takes: they are not asked
-    for."""
-    return _stemmer().stem(word) if word.endswith(_STEMMED) else word
+def _by_nltk(word: str) -> str:
+    return str(_stemmer().stem(word)) if word.endswith(_STEMMED) else word
 
 
 @functools.cache
