@@ -5,7 +5,7 @@
     python -m flows.cache clean size=5G       the least recently used, until 5 GiB are left
     python -m flows.cache clean age=0         all that no running process uses
 
-What a running process has used since it began always stays. `folder=` names another cache.
+What a running process has used since it began always stays. `cache=` names another folder.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def main(words: list[str]) -> None:
 
     options = dict(word.split("=", 1) for word in words if "=" in word)
     verbs = [word for word in words if "=" not in word]
-    unknown = [*(set(options) - {"age", "size", "folder"}), *(set(verbs) - {"clean"})]
+    unknown = [*(set(options) - {"age", "size", "cache"}), *(set(verbs) - {"clean"})]
     if unknown:
         raise ClaimflowError(
             f"Unknown word '{unknown[0]}'. `python -m flows.cache --help` shows all."
         )
-    given = options.get("folder")
+    given = options.get("cache")
     if given and not Path(given, "blobs").is_dir():  # mistyped, it would be made
         raise ClaimflowError(f"No cache in {Path(given).absolute()}: a run makes one.")
     folder = given or os.environ.get("CLAIMFLOW_CACHE") or f"{home()}/cache"

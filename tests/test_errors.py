@@ -122,8 +122,8 @@ def test_a_folder_that_takes_no_files() -> None:
     ("flow", "word", "said"),
     [
         ("setup", "foo=1", "Unknown word 'foo=1'"),
-        ("cache", "folder={}/typo", "No cache in {}/typo"),
-        ("cache", "folder={}", "No cache in {}"),
+        ("cache", "cache={}/typo", "No cache in {}/typo"),
+        ("cache", "cache={}", "No cache in {}"),
     ],
 )
 def test_a_word_that_means_nothing(flow: str, word: str, said: str, tmp_path: Path) -> None:

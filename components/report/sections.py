@@ -128,7 +128,8 @@ def finding(found: Comparison) -> list[str]:
         ]
     power = (
         f"The **minimal detectable difference** on these {n} claims is {pair.detectable:z.3f}: a "
-        "test finds a true difference of that size between the two four times out of five."
+        f"test{' at .05, before any correction,' if found.tests > 1 else ''} finds a true "
+        "difference of that size between the two four times out of five."
         if pair.detectable
         else "They are alike on every claim, so what difference could be found here is not known."
     )
@@ -202,7 +203,7 @@ def _cost_line(found: Comparison, names: list[str]) -> str:
         spent = f"{seconds:z.3f} s" if point.compute else "an unknown time"
         spent += f" and {tokens / claims:,.0f} tokens" if tokens else ""
         parts.append(f"{found.label(point.name)} {spent}")
-    return f"Cost a claim when it was computed, now or before: {'; '.join(parts)}."
+    return f"Cost a claim when computed, now or before, with loading models: {'; '.join(parts)}."
 
 
 def _names(names: list[str]) -> str:
@@ -663,7 +664,8 @@ def _cost(found: Comparison) -> Section | None:
     caption = (
         "Seconds of this run are what it took, with the cache. Seconds to compute are what the "
         "steps took by the clock when they were computed, now or in an earlier run that the cache "
-        "has them from; tokens likewise."
+        "has them from; tokens likewise. What loading models and libraries took counts for the run "
+        "that needed them first: a few seconds that say nothing about its steps."
     )
     return Section(title="Cost", tables=[Table(columns=columns, rows=rows, caption=caption)])
 
