@@ -27,7 +27,7 @@ from components.score.averitec import (
 )
 from components.score.base import Scores, score_once
 from components.score.meteor import meteor
-from components.score.words import tokens
+from components.words import tokenise
 
 DATA = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
 S, R, NEE, CE = AVERITEC_LABELS
@@ -103,7 +103,7 @@ def test_boolean_explanation_counts() -> None:
 
 def test_one_perfect_qa_of_four_fails_at_a_quarter() -> None:
     gold = gold_strings(claim())
-    row = [meteor(tokens(" ".join(FINE)), tokens(text)) for text in gold]
+    row = [meteor(" ".join(FINE), text) for text in gold]
     assert row == pytest.approx([0.1212, 0.9997, 0.7413, 0.1802], abs=5e-5)
     scores = averitec_2024([prediction(qas=[FINE])], [claim()])
     assert values(scores)["qa"] == pytest.approx(0.249928, abs=5e-7)
@@ -340,7 +340,7 @@ def test_justification_is_scored_by_meteor() -> None:
 def test_without_justification_the_qas_stand_for_it() -> None:
     gold = [claim("0", justification=" ".join((*BAN, *FINE))), claim("1")]
     scores = legacy([prediction("0", qas=[BAN, FINE]), prediction("1")], gold)
-    words = len(tokens(" ".join((*BAN, *FINE))))
+    words = len(tokenise([" ".join((*BAN, *FINE))])[0])
     assert values(scores)["justification"] == pytest.approx(1 - 0.5 / words**3)
     assert any("for which their QAs stand (2): 0, 1" in note for note in scores.notes)
     assert any("without a gold one (1): 1" in note for note in scores.notes)

@@ -7,11 +7,9 @@ METEOR); the AVeriTeC score is label accuracy among claims whose evidence passes
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
@@ -23,14 +21,12 @@ from components.records import AVERITEC_LABELS, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
-from components.score.meteor import Floats, meteors, source
+from components.score.meteor import meteors, source
 from components.score.pairing import confusion, note, paired
 from components.score.rows import breakdown
-from components.score.words import tokenise
 from components.step import Context
 
 LEVELS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
-AT_ONCE = 200  # pairs of evidence and gold evidence that METEOR is computed for at once
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -93,7 +89,7 @@ class Averitec2024(Scorer):
                 for asked, c in zip(questions, claims, strict=True)
             ]
         )
-        matrices = hungarian_matrices(
+        matrices = meteors(
             [(said, gold_strings(c)) for said, c in zip(strings, claims, strict=True)]
         )
         rows = []
@@ -284,35 +280,7 @@ def hungarian_meteor(predicted: Sequence[str], gold: Sequence[str]) -> float:
 
 def hungarian_meteors(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[float]:
     """`hungarian_meteor` of many (predicted, gold), in a tenth of the time."""
-    return [assignment(matrix) for matrix in hungarian_matrices(pairs)]
-
-
-def hungarian_matrices(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Floats]:
-    """METEOR of each predicted (row) with each gold string (column), of many (predicted, gold)."""
-    matrices: list[Floats] = []
-    with _no_garbage():
-        for start in range(0, len(pairs), AT_ONCE):
-            matrices += _matrices(pairs[start : start + AT_ONCE])
-    return matrices
-
-
-def _matrices(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Floats]:
-    texts = list(dict.fromkeys(text for pair in pairs for side in pair for text in side))
-    known = dict(zip(texts, tokenise(texts), strict=True))
-    jobs = [([known[p] for p in predicted], [known[g] for g in gold]) for predicted, gold in pairs]
-    return meteors(jobs)
-
-
-@contextlib.contextmanager
-def _no_garbage() -> Iterator[None]:
-    """No search for reference cycles meanwhile: many small objects, no cycles, a sixth faster."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
+    return [assignment(matrix) for matrix in meteors(pairs)]
 
 
 def assignment(matrix: ArrayLike) -> float:

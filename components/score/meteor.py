@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from components import words
 from components.score.wordnet import synonyms
-from components.score.words import Tokens
 
 ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
 
@@ -42,14 +42,16 @@ _OWN_RULES = re.compile(
 )
 
 Ints: TypeAlias = NDArray[np.int64]
-TABLE = 20_000_000  # cells of a table of keys; a text that repeats a word for ever has more
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
-Job: TypeAlias = tuple[Sequence[Tokens], Sequence[Tokens]]
+Job: TypeAlias = tuple[Sequence[str], Sequence[str]]
+TABLE = 20_000_000  # cells of a table of keys; a text that repeats a word for ever has more
+KNOWN = 1000  # jobs whose texts are tokenised at a time
+AT_ONCE = 200  # of these: memory grows with the number of their references times that of words
 
 
-def meteor(hypothesis: Tokens, reference: Tokens) -> float:
-    """METEOR of two texts given as `tokens`: 0 to below 1, higher is better; 0 if one is empty.
+def meteor(hypothesis: str, reference: str) -> float:
+    """METEOR of two texts: 0 to below 1, higher is better; 0 if one is empty.
 
     Not symmetric: recall (the share of the reference that is matched) weighs nine times as much
     as precision. `meteors` is made for many pairs.
@@ -58,12 +60,23 @@ def meteor(hypothesis: Tokens, reference: Tokens) -> float:
 
 
 def meteors(jobs: Sequence[Job]) -> list[Floats]:
-    """For each (hypotheses, references) the matrix (hypotheses, references) of METEOR.
+    """For each (hypotheses, references) the matrix (hypotheses, references) of METEOR."""
+    matrices: list[Floats] = []
+    with words.unwatched():
+        for start in range(0, len(jobs), KNOWN):
+            some = jobs[start : start + KNOWN]
+            texts = dict.fromkeys(text for job in some for side in job for text in side)
+            known = _Words.of(list(texts))
+            number = dict(zip(texts, range(len(texts)), strict=True))
+            numbered = [tuple([number[text] for text in side] for side in job) for job in some]
+            for n in range(0, len(some), AT_ONCE):
+                matrices += _matrices(known, numbered[n : n + AT_ONCE])
+    return matrices
 
-    Memory grows with the number of references times that of different words: give a few hundred
-    jobs at a time.
-    """
-    rows: dict[Tokens, int] = {}
+
+def _matrices(known: _Words, jobs: Sequence[tuple[list[int], ...]]) -> list[Floats]:
+    """`meteors` of texts given by number."""
+    rows: dict[int, int] = {}
     for side in (1, 0):  # references first
         for job in jobs:
             for text in job[side]:
@@ -71,15 +84,43 @@ def meteors(jobs: Sequence[Job]) -> list[Floats]:
     left = [rows[h] for hypotheses, references in jobs for h in hypotheses for _ in references]
     right = [rows[r] for hypotheses, references in jobs for _ in hypotheses for r in references]
     shapes = [(len(hypotheses), len(references)) for hypotheses, references in jobs]
-    texts = _Texts.of(list(rows), set(left), references=max(right, default=-1) + 1)
+    texts = _Texts.of(known, list(rows), set(left), references=max(right, default=-1) + 1)
     values = _scores(texts, np.array(left, np.int64), np.array(right, np.int64))
     ends = np.cumsum([n * m for n, m in shapes])[:-1]
     return [part.reshape(s) for part, s in zip(np.split(values, ends), shapes, strict=True)]
 
 
 @dataclasses.dataclass
+class _Words:
+    """The words of texts by number, one text after the other: those of NLTK's `word_tokenize` in
+    lower case."""
+
+    size: Ints  # (texts): words
+    word: Ints  # (words of all texts)
+    stem_of: Ints  # (different words)
+    stems: list[str]  # by number
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> _Words:
+        distinct, pieces, counts = words.pieces(texts)
+        parts = words.learn(distinct)
+        names: dict[str, int] = {}
+        numbers = [names.setdefault(word.lower(), len(names)) for part in parts for word in part]
+        width = np.array([len(part) for part in parts], np.int64)
+        begin = np.cumsum(width) - width
+        occurrence, place = _within(width[pieces])
+        word = np.array(numbers, np.int64)[begin[pieces][occurrence] + place]
+        ends = np.append(0, np.cumsum(width[pieces]))[np.cumsum(counts)]
+        size = np.diff(ends, prepend=0)
+        stems: dict[str, int] = {}
+        stem_of = [stems.setdefault(stem, len(stems)) for stem in _stem(names)]
+        return cls(size, word, np.array(stem_of, np.int64), list(stems))
+
+
+@dataclasses.dataclass
 class _Texts:
-    """The words of texts, one text after the other, and what the references among them have."""
+    """The words of some texts, one text after the other, and what the references among them
+    have."""
 
     size: Ints  # (texts): words
     start: Ints  # (texts): where the first word stands
@@ -92,17 +133,17 @@ class _Texts:
     has_synonym: Bools  # (references, stems): whether it has a synonym of the stem
 
     @classmethod
-    def of(cls, texts: Sequence[Tokens], hypotheses: set[int], references: int) -> _Texts:
-        """`hypotheses` are the numbers of hypotheses; the first `references` are references."""
-        size = np.array([len(text) for text in texts], np.int64)
+    def of(cls, known: _Words, chosen: list[int], hypotheses: set[int], references: int) -> _Texts:
+        """Texts by number. `hypotheses` are places of hypotheses among them; the first
+        `references` are references."""
         flat = itertools.chain.from_iterable
-        words = {word: n for n, word in enumerate(dict.fromkeys(flat(texts)))}
-        word = np.fromiter(map(words.__getitem__, flat(texts)), np.int64, size.sum())
-        stems: dict[str, int] = {}
-        stem_of = np.array([stems.setdefault(s, len(stems)) for s in _stem(words)], np.int64)
-        stem = stem_of[word]
+        size = known.size[chosen]
         text, place = _within(size)
-        later = _later(text * len(words) + word, place)
+        word = known.word[(np.cumsum(known.size) - known.size)[chosen][text] + place]
+        stem, used = _compact(known.stem_of[word], len(known.stems))
+        stems = {known.stems[n]: local for local, n in enumerate(used.tolist())}
+        word, distinct = _compact(word, len(known.stem_of))
+        later = _later(text * len(distinct) + word, place)
         own = text < references
         key = word * (later.max(initial=0) + 1) + later
         key = _numbered(key, own)
@@ -113,9 +154,9 @@ class _Texts:
         asked = np.zeros(len(stems), bool)
         asked[stem[np.isin(text, list(hypotheses))]] = True
         there: list[bool] = np.logical_or.reduce(has_stem, axis=0).tolist()
-        known = set(itertools.compress(stems, there))
+        ours = set(itertools.compress(stems, there))
         related = [
-            frozenset(stems[s] for s in synonyms(x) & known if s != x) if wanted else frozenset()
+            frozenset(stems[s] for s in synonyms(x) & ours if s != x) if wanted else frozenset()
             for x, wanted in zip(stems, asked.tolist(), strict=True)
         ]
         has_synonym = np.zeros_like(has_stem)
@@ -203,6 +244,13 @@ def _cells(table: NDArray[Any], row: Ints, column: Ints) -> NDArray[Any]:
     return table.ravel().take(row * table.shape[1] + column)
 
 
+def _compact(numbers: Ints, count: int) -> tuple[Ints, Ints]:
+    """Numbers below `count` as places among the different ones, and these."""
+    there = np.zeros(count, bool)
+    there[numbers] = True
+    return (np.cumsum(there) - 1)[numbers], np.flatnonzero(there)
+
+
 def _numbered(key: Ints, own: NDArray[np.bool_]) -> Ints:
     """Each key as its place, from 1, among the sorted different `key[own]`; 0 for any other."""
     if key.max(initial=0) < TABLE:  # by a table, which is faster and takes as much room as the key
@@ -232,7 +280,7 @@ def source() -> str:
     return f"METEOR with the words and stems of NLTK {importlib.metadata.version('nltk')}."
 
 
-def _stem(words: Iterable[str]) -> Iterator[str]:
+def _stem(given: Iterable[str]) -> Iterator[str]:
     """NLTK's Porter stem of each word.
 
     A third of the words end in nothing that a rule takes: they are not asked for. Most others have
@@ -240,11 +288,11 @@ def _stem(words: Iterable[str]) -> Iterator[str]:
     """
     import Stemmer  # type: ignore[import-not-found]
 
-    words = list(words)
-    plain = [w for w in words if w.isascii() and w.isalpha() and not _OWN_RULES.fullmatch(w)]
+    given = list(given)
+    plain = [w for w in given if w.isascii() and w.isalpha() and not _OWN_RULES.fullmatch(w)]
     porter = Stemmer.Stemmer("porter")  # a new one: threads must not share it
     found = dict(zip(plain, porter.stemWords(plain), strict=True))
-    return (found.get(word) or _by_nltk(word) for word in words)
+    return (found.get(word) or _by_nltk(word) for word in given)
 
 
 @functools.cache
