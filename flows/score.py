@@ -78,7 +78,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     predictions = system = None
     if "predictions" in reads:
         path, system = named_system(config.predictions)
-        predictions = read_submission(path, config.on_error, bad, system, warnings)
+        predictions = read_submission(path, config.on_error, bad, system, warnings, gold)
         if not predictions:
             why = f": {bad[0]}" if bad else ""
             raise ClaimflowError(f"{path} holds no prediction that can be read{why}.")

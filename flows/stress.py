@@ -61,7 +61,7 @@ def main(config: Any) -> None:
     notes: list[str] = []
     if config.predictions:
         path, system = named_system(config.predictions)
-        whole = read_submission(path, config.on_error, bad, system, notes)
+        whole = read_submission(path, config.on_error, bad, system, notes, gold)
         check_form(whole, "AVeriTeC")
         labels = [p.id for p in whole if p.label not in AVERITEC_LABELS]
         note(notes, "Left out, with a label that AVeriTeC does not have", labels)

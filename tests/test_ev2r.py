@@ -170,6 +170,10 @@ def test_scored_claims_are_no_training_claims(tmp_path: Path) -> None:
     scores = scored(tmp_path, scorer, gold)
     assert values(scores)["proxy"] == 1  # only the refuted one is left
     assert any("1 of 2 training claims" in note for note in scores.notes)
+    gold.append(claim())
+    gold[1].id, gold[1].text = "1", "Claim 1."
+    with pytest.raises(ClaimflowError, match=r"All 2 claims of .* scorer\.train=FILE"):
+        scored(tmp_path, scorer, gold)
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

@@ -270,6 +270,25 @@ def write_lines(path: Path, *records: object) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("evidence", [[["Moss", 3]], []])
+def test_fever_with_labels_of_averitec_is_scored_as_fever(
+    folder: Path, evidence: list[object]
+) -> None:
+    gold = write_lines(
+        folder / "fever.jsonl",
+        {"id": 1, "label": "SUPPORTS", "claim": "a", "evidence": [[[1, 2, "Moss", 3]]]},
+        {"id": 2, "label": "NOT ENOUGH INFO", "claim": "b", "evidence": []},
+    )
+    said = write_lines(
+        folder / "said.jsonl",
+        {"id": 1, "predicted_label": "Supported", "predicted_evidence": evidence},
+        {"id": 2, "predicted_label": "Not Enough Evidence", "predicted_evidence": []},
+    )
+    run = score_file(folder, f"predictions={said}", f"gold={gold}", "scorer=fever")
+    assert run["measures"]["fever"].value == 0
+    assert any("a label that FEVER does not have (2)" in note for note in run["notes"])
+
+
 def test_fever_submission(folder: Path) -> None:
     gold = write_lines(
         folder / "fever.jsonl",

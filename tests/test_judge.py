@@ -292,7 +292,9 @@ def test_a_recorded_reply_to_another_prompt_is_none(ctx: Context, tmp_path: Path
     asked = [Asked(id="0", mode="evidence", prompt=prompt) for prompt in ("Two?", "Three?", "One?")]
     found = judge.ask(asked, read_facts, ctx, problems)
     assert found == [[Facts(precision=1, recall=1)], [None], [RIGHT]]
-    assert problems == ["0 (evidence: the reply in replies.jsonl is to another prompt)"]
+    (problem,) = problems
+    assert problem.startswith("0 (evidence: the reply in replies.jsonl is to another prompt")
+    assert "official=" in problem
     judge.check_several()
     judge = recorded(tmp_path, line, {"id": "0", "mode": "evidence", "reply": GOOD})
     with pytest.raises(ClaimflowError, match=r"replies\.jsonl, line 2: the reply has no prompt"):

@@ -18,7 +18,7 @@ from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
 from components.lint.check import lint
 from components.lint.report import Finding, Report, sarif
-from components.lint.rules import RULES
+from components.lint.rules import RULES, about
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
 from flows.lint import show
@@ -243,14 +243,14 @@ def test_scraped_text_is_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (csv_of("None"), {("error", "nan"), ("warning", "no-evidence")}),
         (csv_of(OUTER), {("warning", "no-evidence")}),
         (csv_of(f"Who?{INNER}A{INNER}B{OUTER}"), {("error", "delimiter")}),
-        (csv_of("Who?"), {("error", "delimiter"), ("warning", "empty-qa")}),
+        (csv_of("Who?"), {("error", "delimiter")}),
         (csv_of(f"Who?{INNER}a\tb{OUTER}"), {("warning", "delimiter")}),
         (csv_of(f"Who?{INNER}Her.{OUTER}").replace("\n", "\r"), {("error", "delimiter")}),
         (csv_of(f"Who?{INNER}Her.{OUTER}").replace("\n", "\r\n"), {("error", "delimiter")}),
         (csv_of(f"Who?{INNER}A{OUTER}", id=1), {("error", "id")}),
         (csv_of(f"Who?{INNER}A{OUTER}", label="Refutd"), {("error", "label")}),
         ("id,evi,label\n0,x,Refuted\n", {("error", "schema"), ("error", "delimiter"),
-                                         ("error", "nan"), ("warning", "empty-qa")}),
+                                         ("error", "nan")}),
         ("id,claim,evi,label,split\n0,c\n", {("error", "schema")}),
         (csv_of(f"Who?{INNER}A{OUTER}").replace(",pred", ",test"), {("error", "schema")}),
         (csv_of(f"Who?{INNER}A{OUTER}").replace(",c,", ",NA,"), {("error", "nan")}),
@@ -330,7 +330,8 @@ def test_a_repair_of_fever_moves_no_sentence_up(tmp_path: Path, items: Any, labe
     report = lint(path, repaired=mended)
     if report.repaired is None:
         return
-    assert json.loads(mended.read_text())["predicted_evidence"] == (items or [])[:5]
+    sentences = [[page, int(line)] for page, line in items or []]
+    assert json.loads(mended.read_text())["predicted_evidence"] == sentences[:5]
     if not read_submission(path, "skip"):  # a record that comes to count, as docs/scoring.md says
         return
     gold = [Claim(id="0", text="", label="SUPPORTS", gold=[GoldSet(items=[("A", 0), ("B", 1)])])]
@@ -1308,6 +1309,173 @@ def test_a_sentence_of_an_abstract_twice_is_told(tmp_path: Path) -> None:
     item = {"label": "SUPPORT", "sentences": [0, 0]}
     (found,) = checked(tmp_path, {"id": 1, "evidence": {"7": item}}).findings
     assert (found.rule, found.level) == ("repeated-qa", "warning")
+    item = {"label": "SUPPORT", "sentences": [0, 0, 1, 2]}
+    many, again = checked(tmp_path, {"id": 1, "evidence": {"7": item}}).findings
+    assert (many.rule, again.rule) == ("many-qas", "repeated-qa")
+    assert "at the first 3 (" in many.message
+    assert many.message.endswith("sentence_selection and sentence_label at all")
+
+
+# A record alone may have several forms: its neighbours tell
+
+FEVER_LINES = [
+    {"id": 0, "predicted_label": "Supported", "predicted_evidence": [["A", 1]]},
+    {"id": 1, "predicted_label": "Not Enough Evidence", "predicted_evidence": []},
+]
+NEIGHBOURS: list[tuple[str, list[Any], list[str]]] = [
+    ("FEVER", FEVER_LINES, ["SUPPORTS", "NOT ENOUGH INFO"]),
+    ("FEVER", [FEVER_LINES[0], {"id": 1, "label": "Refuted", "evidence": []}],
+     ["SUPPORTS", "REFUTES"]),
+    ("FEVER", [{"id": 0, "label": "NEI", "evidence": [["A", 1]]},
+               {"id": 1, "claim": "B.", "label": "Refuted", "evidence": []}],
+     ["NOT ENOUGH INFO", "REFUTES"]),
+    ("FEVER", [FEVER_LINES[0], {"id": 1, "predicted_label": "Refuted", "predicted_evidence": [],
+                                "label": "SUPPORTS", "evidence": [[[1, 2, "A", 0]]]}],
+     ["SUPPORTS", "REFUTES"]),
+    ("first EvalAI", [{"id": 0, "label": "Refuted", "evidence": ["Her."]},
+                      {"id": 1, "predicted_label": "SUPPORTS", "predicted_evidence": []}],
+     ["Refuted", "Supported"]),
+    ("first EvalAI", [{"id": 0, "label": "Refuted", "evidence": ["Her."]},
+                      {"id": 1, "label": "NOT ENOUGH INFO", "evidence": []},
+                      {"id": 2, "claim": "C.", "label": "Refuted", "evidence": []},
+                      {"claim_id": 3, "label": "Refuted", "evidence": []}],
+     ["Refuted", "Not Enough Evidence", "Refuted", "Refuted"]),
+    ("first EvalAI", [{"label": "Refuted", "evidence": ["Her."]},
+                      {"label": "SUPPORTS", "evidence": []}],
+     ["Refuted", "Supported"]),
+    ("2024", [record(0), {"id": 1, "predicted_label": "SUPPORTS", "predicted_evidence": []},
+              {"claim_id": 2, "claim": "C.", "label": "Refuted", "evidence": {}}],
+     ["Refuted", "Supported", "Refuted"]),
+    ("2024", [{"id": 0, "predicted_label": "NEI", "evidence": record()["evidence"]},
+              {"id": 1, "predicted_label": "Refuted", "evidence": []}],
+     ["Not Enough Evidence", "Refuted"]),
+    ("first script", [{"claim_id": 0, "label": "Refuted", "questions": [
+        {"question": "Who?", "answers": [{"answer": "Her."}]}]},
+                      {"claim_id": 1, "label": "Supported", "claim": "B."}],
+     ["Refuted", "Supported"]),
+    ("run", [{"id": "0", "claim": "A.", "label": "Refuted", "evidence": record()["evidence"]},
+             {"id": "1", "claim": "B.", "label": "NOT ENOUGH INFO", "evidence": []}],
+     ["Refuted", "Not Enough Evidence"]),
+    ("SciFact", [{"id": 0, "evidence": {"7": {"label": "SUPPORT", "sentences": [0]}}},
+                 {"id": 1, "label": "Refuted", "evidence": {}}], ["", ""]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+@pytest.mark.parametrize(("form", "lines", "labels"), NEIGHBOURS)
+def test_neighbours_tell_the_form_of_a_record_without_evidence(
+    tmp_path: Path, form: str, lines: list[Any], labels: list[str], last_first: bool
+) -> None:
+    if last_first and "id" not in lines[0] | lines[-1] and "claim_id" not in lines[0]:
+        return  # told by place
+    lines = lines[::-1] if last_first else lines
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, "pred", repaired=tmp_path / "mended")
+    assert (report.form, report.errors) == (form, [])
+    mended = tmp_path / "mended" if report.repaired else tmp_path / "pred"
+    assert lint(mended).form == form
+    found = {p.id: p.label for p in read_submission(mended)}
+    assert [found[id] for id in sorted(found)] == labels
+    if form in ("FEVER", "SciFact"):
+        assert len(mended.read_text().splitlines()) == len(lines)
+
+
+def test_the_gold_file_tells_the_form_where_no_record_does(tmp_path: Path) -> None:
+    lines = [{"id": n, "predicted_label": "Refuted", "predicted_evidence": []} for n in range(3)]
+    text = "\n".join(map(json.dumps, lines))
+    assert checked(tmp_path, text).form == "first EvalAI"
+    claims = [Claim(id=str(n), text="", label="SUPPORTS") for n in range(3)]
+    report = checked(tmp_path, text, claims=claims, repaired=tmp_path / "mended")
+    assert (report.form, report.errors) == ("FEVER", [])
+    assert {p.label for p in read_submission(tmp_path / "pred.json", claims=claims)} == {"REFUTED"}
+    text = text.replace("Refuted", "REFUTES")
+    assert checked(tmp_path, text).form == "FEVER"
+    claims = [Claim(id=str(n), text="", label="Supported") for n in range(3)]
+    assert checked(tmp_path, text, claims=claims).form == "first EvalAI"
+
+
+def test_labels_tell_the_form_where_nothing_else_does(tmp_path: Path) -> None:
+    labels = ["REFUTES", "Refuted", "SUPPORTS"]
+    lines = [
+        {"id": n, "predicted_label": x, "predicted_evidence": []} for n, x in enumerate(labels)
+    ]
+    assert checked(tmp_path, "\n".join(map(json.dumps, lines))).form == "FEVER"
+
+
+def test_records_of_several_forms_are_left_alone(tmp_path: Path) -> None:
+    lines = [*FEVER_LINES, {"id": 2, "label": "Refuted", "evidence": ["Her."]}]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert not (tmp_path / "mended").exists()
+    assert report.unrepaired == "its records are of several forms, and which is meant?"
+    assert "FEVER (2, first in line 1), first EvalAI (1, first in line 3)" in str(report.errors)
+    assert not any(finding.fixed for finding in report.findings)
+    assert about("many-qas", report.form) == (
+        "FEVER: At most 5 sentences; the others don't count. "
+        "first EvalAI: At most 10 texts; the others don't count."
+    )
+
+
+def test_no_rule_of_documents_speaks_of_qas() -> None:
+    may_fire = RULES.keys() - {"empty-qa", "long-evidence", "repeated-question", "delimiter"}
+    for form in ("FEVER", "SciFact", "SciFact-Open"):
+        fires = may_fire - ({"many-qas", "repeated-qa"} if form == "SciFact-Open" else set())
+        for rule in fires:
+            assert not {"QA", "QAs", "METEOR", "pandas"} & set(about(rule, form).split()), rule
+    assert about("many-qas", "SciFact").endswith("sentence_selection and sentence_label count all.")
+
+
+def test_no_evidence_is_told_as_the_scorer_compares_labels(tmp_path: Path) -> None:
+    line = {"id": 1, "predicted_label": "not enough info", "predicted_evidence": []}
+    assert checked(tmp_path, line).findings == checked(tmp_path, [line]).findings[:-1] == []
+
+
+def test_line_numbers_that_are_texts_are_mended(tmp_path: Path) -> None:
+    items = [["A", "8"], ["A", "x"], ["A", 1.5]]
+    line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": items}
+    report = checked(tmp_path, line, repaired=tmp_path / "mended")
+    assert [(f.rule, f.fixed) for f in report.findings] == [
+        ("schema", True), ("schema", False), ("schema", False),
+    ]  # fmt: skip
+    mended = json.loads((tmp_path / "mended").read_text())
+    assert mended["predicted_evidence"] == [["A", 8], *items[1:]]
+
+
+def test_an_object_of_questions_and_answers_becomes_a_list(tmp_path: Path) -> None:
+    records = [record() | {"evidence": {"Who?": "Her.", "When?": "Then."}}]
+    report = checked(tmp_path, records, repaired=tmp_path / "mended")
+    assert [(f.rule, f.fixed) for f in report.findings] == [("schema", True)]
+    (said,) = read_submission(tmp_path / "mended")
+    assert [(e.question, e.answer) for e in said.evidence] == [("Who?", "Her."), ("When?", "Then.")]
+
+
+@pytest.mark.parametrize(
+    ("base", "key"),
+    [
+        (record(1), "evidence"),
+        ({"claim_id": 1, "label": "Refuted", "questions": []}, "questions"),
+        ({"id": "1", "label": "Refuted", "claim": "A.", "pred_label": "Refuted"}, "evidence"),
+    ],
+)
+def test_an_object_that_is_no_qa_is_left_with_an_error(tmp_path: Path, base: Any, key: str) -> None:
+    said = {"1": {"q": "Who?", "a": "Her."}}
+    other = base | {next(k for k in ("claim_id", "id") if k in base): 0.0, key: []}
+    checked(tmp_path, [other, base | {key: said}], repaired=tmp_path / "mended")
+    assert json.loads((tmp_path / "mended").read_text())[1][key] == said
+    assert {f.message for f in lint(tmp_path / "mended").errors} == {f"{key} is an object"}
+
+
+def test_a_csv_without_delimiters_has_lost_its_structure(tmp_path: Path) -> None:
+    rows = [f'{n},c,"Who? Her.",Refutd,pred\n' for n in range(20)]
+    text = "id,claim,evi,label,split\n" + "".join(rows)
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
+    (found,) = [f for f in report.findings if f.rule == "delimiter"]
+    assert "no cell has the delimiter" in found.message
+    assert report.unrepaired == "its cells have no delimiters"
+    assert not (tmp_path / "mended").exists()
+    whole = text.replace("Who? Her.", f"Who?{INNER}Her.{OUTER}", 2)
+    report = checked(tmp_path, whole, "pred.csv", repaired=tmp_path / "mended")
+    assert len([f for f in report.findings if f.rule == "delimiter" and f.fixed]) == 18
 
 
 def test_a_page_with_spaces_is_told(tmp_path: Path) -> None:

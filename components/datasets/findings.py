@@ -1,36 +1,12 @@
-"""Predictions with document evidence: the forms of FEVER, SciFact and SciFact-Open."""
+"""Predictions in SciFact-Open's table."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from components.datasets import fever, scifact
+from components.datasets import scifact
 from components.errors import ClaimflowError, nearest
-from components.records import AVERITEC_LABELS, BadLine, Prediction
-
-
-def form_of(raw: dict[str, Any]) -> str | None:
-    """ "SciFact" or "FEVER", told apart by the fields of a JSON record; None for another form."""
-    if isinstance(raw.get("evidence"), dict) and "pred_label" not in raw:  # that is AVeriTeC's
-        return "SciFact"
-    if not {"predicted_label", "predicted_evidence"} & raw.keys():
-        return None
-    items = raw.get("predicted_evidence")
-    kinds = {type(item) for item in items} if isinstance(items, list) else set()
-    averitec = str in kinds or raw.get("predicted_label") in AVERITEC_LABELS  # its first page
-    return None if averitec and list not in kinds else "FEVER"
-
-
-def prediction_from(raw: dict[str, Any]) -> Prediction | None:
-    """The prediction in a JSON record of FEVER or SciFact; None for a record of another form.
-
-    Raises ValidationError or ClaimflowError for a bad one.
-    """
-    form = form_of(raw)
-    if form is None:
-        return None
-    return fever.prediction_from(raw) if form == "FEVER" else scifact.prediction_from(raw)
+from components.records import BadLine, Prediction
 
 
 def read_table(

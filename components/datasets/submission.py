@@ -12,25 +12,26 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from components.datasets import findings
+from components.datasets import fever, findings, scifact
 from components.datasets.base import checked_label
+from components.datasets.forms import FACTS, Forms, misnamed
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
     AVERITEC_LABELS,
     Answer,
     BadLine,
+    Claim,
     Evidence,
     Prediction,
     Record,
     all_alike,
-    outline,
     read_lines,
     report,
 )
@@ -135,66 +136,6 @@ FORMS: dict[str, Any] = {
 }
 
 
-def form_of(raw: dict[str, Any]) -> str:
-    """Which of FORMS a record has. Raises ClaimflowError for none."""
-    if misnamed(raw):
-        wrong = [f"'{key}' for {due}" for key, due in misnamed(raw).items()]
-        raise ClaimflowError(
-            f"this is a prediction in the form of 2024 but for its keys, {' and '.join(wrong)}: "
-            "rename (`python -m flows.lint … fix=true` does)"
-        )
-    if "pred_label" in raw:
-        return "2024"
-    if "questions" in raw or "string_evidence" in raw:
-        return "first script"
-    if _of(raw.get("evidence"), list):
-        raise ClaimflowError(
-            "its evidence is in lists of lists, as in FEVER's gold file; a prediction has "
-            "predicted_label and predicted_evidence"
-        )
-    if _of(raw.get("evidence"), str) or "predicted_label" in raw:
-        return "first EvalAI"
-    if "label" in raw and "id" in raw:  # a run's record always has its claim
-        return "run" if "claim" in raw or raw.get("evidence") != [] else "first EvalAI"
-    if not raw.get("evidence") and ("evidence" in raw or raw.keys() <= {"id", "claim"}) and raw:
-        there = "null" if raw.get("evidence", 0) is None else "empty"
-        raise ClaimflowError(
-            f"its evidence is {there if 'evidence' in raw else 'missing'}: in SciFact that is an "
-            "object of documents, {} for none; in AVeriTeC a label stands beside it, in pred_label "
-            "(2024) or in label (before)"
-        )
-    raise ClaimflowError(
-        "this is no prediction: its label must stand in pred_label (2024), or in label beside "
-        f"questions, string_evidence or evidence (before); {outline(raw, alone=False)}"
-    )
-
-
-def misnamed(raw: dict[str, Any]) -> dict[str, str]:
-    """{key: the one that is due} for a record that has the form of 2024, but for what its label
-    and its id are called."""
-    if {"questions", "string_evidence"} & raw.keys() or _of(raw.get("evidence"), str):
-        return {}
-    if "pred_label" in raw:
-        return {"id": "claim_id"} if raw.get("id") is not None and "claim_id" not in raw else {}
-    if "claim_id" not in raw and ("label" in raw or not _of(raw.get("evidence"), dict)):
-        return {}
-    label = next(
-        (
-            key
-            for key, value in raw.items()
-            if key in ("label", "predicted_label") or value in AVERITEC_LABELS
-        ),
-        None,
-    )
-    named = {label: "pred_label"} if label else {}
-    return named | {"id": "claim_id"} if named and "claim_id" not in raw and "id" in raw else named
-
-
-def _of(items: Any, kind: type) -> bool:
-    """Whether there is a list with something of a kind in it."""
-    return isinstance(items, list) and any(isinstance(item, kind) for item in items)
-
-
 def _answered(question: str, answer: Answer | str | None) -> Evidence:
     """A QA as the first script compares it."""
     if answer is None:
@@ -234,8 +175,13 @@ def write_json(path: Path, predictions: list[Prediction]) -> None:
 
 
 def _read_json(
-    path: Path, on_error: str, bad: list[BadLine], warnings: list[str] | None = None
+    path: Path,
+    on_error: str,
+    bad: list[BadLine],
+    warnings: list[str] | None = None,
+    claims: Iterable[Claim] | None = None,
 ) -> Iterator[tuple[int, Prediction]]:
+    forms = Forms(path, claims)
     position = 0  # of the record in the file, those that are no JSON included
     unread = len(bad)
     twice: dict[str, list[Any]] | None = None if warnings is None else {}
@@ -244,7 +190,7 @@ def _read_json(
         position += len(bad) - unread
         differing += [f"line {line}, '{k}'" for k, v in (twice or {}).items() if not all_alike(v)]
         try:
-            yield line, _from_record(raw, position)
+            yield line, _from_record(raw, forms.of(raw), position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             where = f"record {position + 1}: " if line != position + 1 else ""
             nan = next(_nans(raw), None)
@@ -259,13 +205,18 @@ def _read_json(
         )
 
 
-def _from_record(raw: dict[str, Any], position: int) -> Prediction:
+def _from_record(raw: dict[str, Any], form: str, position: int) -> Prediction:
     for name in ("claim_id", "id"):
         if isinstance(raw.get(name), float) and raw[name].is_integer():  # as in a CSV
             raw[name] = int(raw[name])
-    if documents := findings.prediction_from(raw):  # FEVER, SciFact
-        return documents
-    form = form_of(raw)
+    if names := misnamed(raw, form):
+        wrong = [f"'{key}' for {due}" for key, due in names.items()]
+        raise ClaimflowError(
+            f"this is a prediction in the form of {form} but for its keys, {' and '.join(wrong)}: "
+            "rename (`python -m flows.lint … fix=true` does)"
+        )
+    if form in FACTS:
+        return (fever if form == "FEVER" else scifact).prediction_from(raw)
     if form == "run" and type(raw["id"]) is int:
         raw["id"] = str(raw["id"])
     record = msgspec.convert(raw, FORMS[form])
@@ -407,12 +358,14 @@ def read_submission(
     bad: list[BadLine] | None = None,
     system: str | None = None,
     warnings: list[str] | None = None,
+    claims: Iterable[Claim] | None = None,
 ) -> list[Prediction]:
     """Predictions from a submission of any form, AVeriTeC's, FEVER's, SciFact's or SciFact-Open's,
     or from a run's predictions.jsonl, in the order of the file. Forms are told apart by content,
-    record by record. The file is read piece by piece, and what nothing scores (scraped_text) is
-    dropped on the way. Labels that a task does not have and ids that stand there again are kept:
-    what these count as is the scorer's rule.
+    record by record, and where a record does not tell, by the others (see `Forms`). The file is
+    read piece by piece, and what nothing scores (scraped_text) is dropped on the way. Labels that a
+    task does not have and ids that stand there again are kept: what these count as is the scorer's
+    rule.
 
     system: whose predictions, where the table of SciFact-Open has several systems.
     on_error: "stop" raises ClaimflowError at the first bad record (missing field, broken cell);
@@ -421,6 +374,7 @@ def read_submission(
     warnings: takes what is to be said before any figure: that a CSV calls itself the gold file,
     that a system's probabilities are no confidences, that an object has a key twice with values
     that differ.
+    claims: the gold claims, which tell the form where no record of the file does.
     """
     problems: list[BadLine] = [] if bad is None else bad
     check_file(path, "submission")
@@ -430,7 +384,9 @@ def read_submission(
         raise ClaimflowError(f"{path} is no table of several systems: name it without '{system}'.")
     check_text(path)
     if is_json(path):
-        return [prediction for _, prediction in _read_json(path, on_error, problems, warnings)]
+        return [
+            prediction for _, prediction in _read_json(path, on_error, problems, warnings, claims)
+        ]
     splits: list[str] = []
     found = [prediction for _, prediction in _read_csv(path, on_error, problems, splits)]
     if warnings is not None and (marked := splits.count("gold")):

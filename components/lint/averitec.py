@@ -30,12 +30,30 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     raw["pred_label"] = linter.label(raw["pred_label"])
     raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")
+    if _strange(linter, raw, "evidence", ("question", "answer")):
+        return
     evidence = _evidence(linter, raw.get("evidence"))
     strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
     linter.qas([qa for qa, _ in (*evidence, *strings)])
     raw["evidence"] = _left(evidence)
     if "string_evidence" in raw:
         raw["string_evidence"] = _left(strings)
+
+
+def _strange(linter: Linter, raw: dict[str, Any], what: str, keys: tuple[str, str]) -> bool:
+    """Whether an object without the keys of a QA stands where a list of QAs should, and stays
+    there: only what has texts for texts must be {question: answer}, and becomes a list."""
+    found = raw.get(what)
+    if not isinstance(found, dict) or not found or set(keys) & found.keys():
+        return False
+    question, answer = keys
+    remedy = f"Write a list of objects, each with {question} and {answer}"
+    clear = all(isinstance(value, str) for value in found.values())
+    message = f"{what} is an object of questions and answers" if clear else f"{what} is an object"
+    linter.find("schema", message, remedy, clear)
+    if clear:
+        raw[what] = [{question: key, answer: value} for key, value in found.items()]
+    return not clear
 
 
 def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
@@ -96,6 +114,8 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     else:
         linter.place(position)
     raw["label"] = linter.label(raw.get("label"))
+    if _strange(linter, raw, "questions", ("question", "answers")):
+        return
     qas: list[tuple[Any, list[tuple[Qa, Any]]]] = []
     questions = _items(linter, raw.get("questions", []), "questions")
     for asked in questions:
@@ -180,6 +200,8 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
     raw["id"] = str(linter.name(raw["id"]))
     raw["label"] = linter.label(raw["label"])
     linter.text_at(raw, "claim")
+    if _strange(linter, raw, "evidence", ("question", "answer")):
+        return
     evidence = _evidence(linter, raw.get("evidence"))
     linter.qas([qa for qa, _ in evidence])
     raw["evidence"] = _left(evidence)

@@ -8,6 +8,7 @@ from typing import Any
 from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
+from components.datasets.submission import whole_number
 from components.labels import exact_label
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
@@ -24,7 +25,9 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
             linter.find("gold", message, "Leave it out", True, "error", "Deleted")
             del raw[key]
     label = raw.get("predicted_label")
-    if not isinstance(label, str) or label.upper() not in FEVER_LABELS:
+    if isinstance(label, str) and label.upper() in FEVER_LABELS:  # as the scorer compares
+        label = label.upper()
+    else:
         label = linter.label(label, FEVER_LABELS)
         if "predicted_label" in raw:
             raw["predicted_label"] = label
@@ -39,6 +42,10 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     # behind would count that did not, and a miss less raises precision.
     first = items[:FEVER_FIRST]
     for n, item in enumerate(items):
+        if _is_sentence(item, str) and (line := whole_number(item[1])) is not None:
+            message = f"{cut(json.dumps(item))} has its line as a text"
+            linter.find("schema", message, "Write a number", True)
+            item[1] = line
         if not _is_sentence(item):
             message = f"{cut(json.dumps(item))} is no [page, line]"
             behind = n >= FEVER_FIRST
@@ -92,12 +99,17 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
         elif min(sentences, default=0) < 0:
             message = f"document {doc} has no sentence {min(sentences)}"
             linter.find("schema", message, "Write numbers from 0")
-        elif len(sentences) > SCIFACT_FIRST:
-            message = f"{len(sentences)} sentences of {doc}, of which {SCIFACT_FIRST} count"
-            linter.find("many-qas", message, "Put the best first")
-        elif len(sentences) > len(set(sentences)):
-            message = f"a sentence of {doc} again, which counts again"
-            linter.find("repeated-qa", message, "Name it once")
+        else:
+            if len(sentences) > SCIFACT_FIRST:
+                message = (
+                    f"{len(sentences)} sentences of {doc}: abstract_rationalized looks at the "
+                    f"first {SCIFACT_FIRST} (more where the shortest gold rationale has more), "
+                    "sentence_selection and sentence_label at all"
+                )
+                linter.find("many-qas", message, "Put the best first")
+            if len(sentences) > len(set(sentences)):
+                message = f"a sentence of {doc} again, which counts again"
+                linter.find("repeated-qa", message, "Name it once")
         kept[doc] = item | {"label": linter.label(item.get("label"), SCIFACT_LABELS)}
     raw["evidence"] = kept
     for name in sorted(in_gold):
@@ -109,21 +121,10 @@ def _is_rationale(item: Any) -> bool:
     return isinstance(item, dict) and {"sentences", "label"} <= item.keys()
 
 
-def is_fever(raw: dict[str, Any]) -> bool:
-    """Whether it is a prediction of FEVER but for the names of its label and evidence."""
-    items = raw.get("evidence")
-    return (
-        raw.get("label") in FEVER_LABELS
-        and isinstance(items, list)
-        and all(map(_is_sentence, items))
-        and not {"predicted_label", "predicted_evidence", "pred_label"} & raw.keys()
-    )
-
-
-def _is_sentence(item: Any) -> bool:
+def _is_sentence(item: Any, line: type = int) -> bool:
     return (
         isinstance(item, list)
         and len(item) == 2
         and isinstance(item[0], str)
-        and type(item[1]) is int
+        and type(item[1]) is line
     )

@@ -81,6 +81,8 @@ class Linter:
         self.unread: list[str] = []  # lines that hold who knows how many
         self.size = path.stat().st_size
         self.numbered = True  # ids run from 0
+        self.shapeless = False  # a CSV without delimiters in its cells
+        self.mixed = False  # records have several forms
         self.placed = False  # some record has no id, and is told by its place
         self.line: int | None = None
         self.record: str | None = None
@@ -199,7 +201,7 @@ class Linter:
         self.line = self.record = None
         known = len(self.findings)
         said = (
-            read_submission(self.source, "skip")
+            read_submission(self.source, "skip", claims=self.claims.values())
             if self.claims and self.right and self.right == len(self.order)
             else []
         )

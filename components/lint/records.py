@@ -11,23 +11,23 @@ from typing import Any
 
 import msgspec
 
-from components.datasets import findings
-from components.datasets.submission import FORMS, HEADER, csv_rows, form_of, misnamed
+from components.datasets.forms import FACTS, Forms, misnamed
+from components.datasets.submission import FORMS, HEADER, INNER, OUTER, csv_rows, line_feeds
 from components.errors import ClaimflowError, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
-from components.lint.facts import is_fever
 from components.lint.linter import MISSING, Linter
-from components.lint.report import cut
+from components.lint.report import Finding, cut
 from components.records import BadLine, all_alike, read_lines
 
-FACTS = ("FEVER", "SciFact")  # whose files are JSON lines, paired by id
+_MOST_BARE = 0.95  # share of the cells of a CSV without delimiter from which on all of it is wrong
 
 
 def read_json(linter: Linter) -> str:
     """Check a JSON list or JSON lines; its form."""
     bad: list[BadLine] = []
-    forms: dict[str, int] = {}
+    forms = Forms(linter.source, (linter.claims or {}).values())
+    found: dict[str, list[int]] = {}  # lines of the records of each form
     position = 0
     unread = 0
     twice: dict[str, list[Any]] = {}
@@ -38,8 +38,8 @@ def read_json(linter: Linter) -> str:
         try:
             if not isinstance(raw, dict):
                 raise ClaimflowError("the record is no JSON object")
-            _rename(linter, raw)
-            form = _form(raw)
+            form = forms.of(raw)
+            _rename(linter, raw, form)
             if form in FACTS and raw.get("id") is None:
                 linter.placed = True
                 raise ClaimflowError("the record has no id")
@@ -50,7 +50,7 @@ def read_json(linter: Linter) -> str:
             if isinstance(raw, dict):
                 linter.count_gold(raw, {"verifiable"})
             continue
-        forms[form] = forms.get(form, 0) + 1
+        found.setdefault(form, []).append(line)
         known = len(linter.findings)
         _MEND[form](linter, raw, position - 1)
         try:
@@ -75,11 +75,14 @@ def read_json(linter: Linter) -> str:
         elif not problem.whole:
             linter.lose(finding)
     linter.line = linter.record = None
-    if len(forms) > 1:
-        linter.find("schema", f"records of several forms: {', '.join(forms)}", "Write one")
-    elif forms:
-        _layout(linter, *forms)
-    return " and ".join(forms) or "JSON"
+    if len(found) > 1:
+        counts = [f"{form} ({len(at)}, first in line {at[0]})" for form, at in found.items()]
+        message = f"records of several forms: {', '.join(counts)}"
+        linter.find("schema", message, "Write one")
+        linter.mixed = True
+    elif found:
+        _layout(linter, *found)
+    return " and ".join(found) or "JSON"
 
 
 def _layout(linter: Linter, form: str) -> None:
@@ -100,17 +103,12 @@ def _layout(linter: Linter, form: str) -> None:
             linter.find("json", message, "Delete them", True, done="Deleted")
 
 
-def _rename(linter: Linter, raw: dict[str, Any]) -> None:
+def _rename(linter: Linter, raw: dict[str, Any], form: str) -> None:
     """Give label, evidence and id of a record of 2024 or of FEVER the names that they have
     there."""
-    if findings.form_of(raw) is not None:
-        return
-    form, names = "the form of 2024", misnamed(raw)
-    if is_fever(raw):
-        form, names = "FEVER", {key: f"predicted_{key}" for key in ("label", "evidence")}
-    for key, due in names.items():
-        message = f"'{key}', where {form} has '{due}'"
-        linter.find("schema", message, f"Call it {due}", True)
+    where = "the form of 2024" if form == "2024" else form
+    for key, due in misnamed(raw, form).items():
+        linter.find("schema", f"'{key}', where {where} has '{due}'", f"Call it {due}", True)
         raw[due] = raw.pop(key)
 
 
@@ -125,6 +123,9 @@ def read_csv(linter: Linter) -> str:
         message, remedy = f"header {','.join(header)}", f"Write {','.join(HEADER)}"
         linter.find("schema", message, remedy, True, done=done)
     before = 1
+    cells = 0  # with evidence
+    bare: list[Finding] = []  # what is found in those without delimiter
+    bare_cells = 0
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
         over, before = line - before, line
@@ -153,10 +154,29 @@ def read_csv(linter: Linter) -> str:
             what = ", which marks the gold file" if split == "gold" else ""
             linter.find("schema", f"split '{split}'{what}", "Write pred", True)
             split = "pred"
+        known = len(linter.findings)
         evidence = averitec.cell(linter, row["evi"])
+        cells += evidence != OUTER
+        if INNER not in line_feeds(row["evi"]) and evidence != OUTER:
+            bare_cells += 1
+            bare += linter.findings[known:]
         claim = linter.text(claim, "the claim")
         linter.keep([linter.record, claim, evidence, label, split], given)
+    if bare_cells > _MOST_BARE * cells:
+        _no_structure(linter, bare, bare_cells, cells)
     return "2025"
+
+
+def _no_structure(linter: Linter, bare: list[Finding], number: int, cells: int) -> None:
+    """Say once, in the place of what was found in each cell, that the file has lost its
+    delimiters: what is question and what answer, nobody knows."""
+    gone = set(map(id, bare))
+    linter.findings = [finding for finding in linter.findings if id(finding) not in gone]
+    linter.line = linter.record = None
+    what = "no cell has" if number == cells else f"only {cells - number} of {cells} cells have"
+    message = f"{what} the delimiter (TAB TAB NEWLINE): the file has lost its structure"
+    linter.find("delimiter", message, "Write it again")
+    linter.shapeless = True
 
 
 _MEND: dict[str, Callable[[Linter, dict[str, Any], int], None]] = {
@@ -167,10 +187,6 @@ _MEND: dict[str, Callable[[Linter, dict[str, Any], int], None]] = {
     "FEVER": facts.fever,
     "SciFact": facts.scifact,
 }
-
-
-def _form(raw: dict[str, Any]) -> str:
-    return findings.form_of(raw) or form_of(raw)
 
 
 def as_json(form: str, path: Path, records: list[Any]) -> bytes:

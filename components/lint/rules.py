@@ -31,19 +31,44 @@ RULES = {
     "fact-check": "No fact-checking site, and not the claim's own fact-check.",
     "rank": "Ranks run from 1 over all claims of a system; average precision goes down them.",
 }
+_FACTS = {
+    "json": "The file is JSON lines, without blank ones, to its end; no object has a key twice.",
+    "nan": "No NaN, and no label that is read as missing (NA, None).",
+    "id": "Each claim of the gold file stands once, in its order, under its id.",
+    "repeated-qa": "No sentence stands twice: each time it counts again.",
+}
+_TEXTS = {
+    "many-qas": f"At most {FIRST} texts; the others don't count.",
+    "repeated-qa": "No text stands twice: repeats raise Hungarian METEOR, a known flaw.",
+    "empty-qa": "Evidence has text.",
+}
 FORM_RULES = {  # where a rule means something else in a form
-    "FEVER": {
+    "FEVER": _FACTS
+    | {
+        "no-evidence": "A claim that is not NOT ENOUGH INFO has evidence; without, it scores 0.",
         "many-qas": f"At most {FEVER_FIRST} sentences; the others don't count.",
-        "repeated-qa": "No sentence stands twice: each time it counts again.",
     },
-    "SciFact": {
-        "many-qas": f"At most {SCIFACT_FIRST} sentences of a document; the others don't count.",
+    "SciFact": _FACTS
+    | {
+        "many-qas": f"The best sentences of a document stand first: abstract_rationalized looks at "
+        f"the first {SCIFACT_FIRST}, or more where the shortest gold rationale has more; "
+        "sentence_selection and sentence_label count all.",
     },
+    "SciFact-Open": {
+        "nan": "No label is read as missing; a system's documents all have a rank and "
+        "probabilities, or none has.",
+        "id": "Each document of a claim stands once for a system; ids are numbers.",
+    },
+    "first EvalAI": _TEXTS,
 }
 WARNINGS = {"scraped-text", "no-evidence", "empty-qa", "long-evidence", "many-qas", "repeated-qa"}
 WARNINGS |= {"repeated-question", "late-evidence", "fact-check", "gold", "rank"}
 
 
 def about(rule: str, form: str) -> str:
-    """The rule in words, as it is in a form."""
-    return FORM_RULES.get(form, {}).get(rule, RULES[rule])
+    """The rule in words, as it is in a form; in all, where records have several."""
+    forms = form.split(" and ")
+    said = {one: FORM_RULES.get(one, {}).get(rule, RULES[rule]) for one in forms}
+    if len(set(said.values())) == 1:
+        return said[forms[0]]
+    return " ".join(f"{one}: {text}" for one, text in said.items())

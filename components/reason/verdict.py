@@ -204,8 +204,8 @@ def check_labels(labels: list[str]) -> None:
         raise ClaimflowError(
             "The verdict head learns from training claims with gold questions and answers, of two "
             f"labels or more; here {len(labels)} such claims have {len(set(labels))}. Name a split "
-            "that has them with dataset.train_split=…, or choose a verdict that needs none: "
-            "majority, rules or llm."
+            "that has them with dataset.train_split=… (for scorer=ev2r, a file with "
+            "scorer.train=FILE), or choose a verdict that needs none: majority, rules or llm."
         )
     if missing := [label for label in AVERITEC_LABELS if label not in labels]:
         warnings.warn(

@@ -282,6 +282,11 @@ class Ev2r(JudgedScorer):
         scored = {normalised(claim.text) for claim in claims}
         train = read_gold(self.train)
         kept = [claim for claim in train if normalised(claim.text) not in scored]
+        if not kept:
+            raise ClaimflowError(
+                f"All {len(train)} claims of {self.train} are scored here, so that none is left to "
+                "train on: name a training set with scorer.train=FILE, or leave it out."
+            )
         if len(kept) < len(train):
             notes.append(
                 f"{len(train) - len(kept)} of {len(train)} training claims are scored here and "

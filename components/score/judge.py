@@ -286,7 +286,10 @@ class RecordedJudge(Judge):
                 text = own[0].reply if isinstance(own[0].reply, str) else json.dumps(own[0].reply)
                 found.append(Reply(text=text, scores=own[0].scores or [], error=own[0].error))
                 continue
-            other = f"the reply in {self._name} is to another prompt"
+            other = (
+                f"the reply in {self._name} is to another prompt, of other evidence or by another "
+                "official="
+            )
             found.append(Reply(error=other if lines else why))
             open_.append(one)
         if self.asks is not None:

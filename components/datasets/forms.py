@@ -1,0 +1,200 @@
+"""Which form a JSON record of a submission has: AVeriTeC's (2024, first script, first EvalAI, run),
+FEVER's or SciFact's.
+
+Labels may be wrong, so that evidence tells. A record without any may have several forms: the others
+of its file tell, and the gold file where these don't.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from components.datasets import fever
+from components.errors import ClaimflowError
+from components.records import AVERITEC_LABELS, Claim, outline, read_lines
+
+FACTS = ("FEVER", "SciFact")  # whose evidence is documents
+
+
+class Forms:
+    """The forms of the records of a file. It is read another time if some record needs that."""
+
+    def __init__(self, path: Path, claims: Iterable[Claim] | None = None) -> None:
+        self._path = path
+        self._claims = claims
+        self._usual: list[str] | None = None
+
+    def of(self, raw: dict[str, Any]) -> str:
+        """The form of a record. Raises ClaimflowError for none."""
+        if _tells(raw):
+            return form_of(raw)
+        if self._usual is None:
+            self._usual = list(self._count())
+        possible = _possible(raw)
+        usual = next((form for form in self._usual if form in possible), None)
+        return usual or form_of(raw)
+
+    def _count(self) -> Iterator[str]:
+        """The forms of the file, by how many records tell that they have it, the most first. If
+        none does: what suits the gold file, then what most records have by their labels."""
+        told: collections.Counter[str] = collections.Counter()
+        guessed: collections.Counter[str] = collections.Counter()
+        for _, raw in read_lines(self._path, Any, "skip", []):
+            try:
+                if isinstance(raw, dict):
+                    (told if _tells(raw) else guessed)[form_of(raw)] += 1
+            except ClaimflowError:
+                continue
+        yield from (form for form, _ in told.most_common())
+        if told:
+            return
+        forms = [form for form, _ in guessed.most_common()]
+        labels = {claim.label for claim in self._claims or ()}
+        if labels & set(fever.LABELS):
+            yield "FEVER"
+        elif labels & set(AVERITEC_LABELS):
+            yield from (form for form in forms if form not in FACTS)
+            yield "first EvalAI"
+        yield from forms
+
+
+def form_of(raw: dict[str, Any]) -> str:
+    """The form that a record has by itself, under what names ever (see `misnamed`); by its label
+    where it has no evidence. Raises ClaimflowError for none."""
+    kinds, evidence = _kinds(raw), raw.get("evidence")
+    if isinstance(evidence, dict) and "pred_label" not in raw:  # that is AVeriTeC's
+        return "SciFact"
+    if {"predicted_label", "predicted_evidence"} & raw.keys():
+        averitec = kinds or raw.get("predicted_label") in AVERITEC_LABELS or "pred_label" in raw
+        if list in kinds or not averitec:
+            return "FEVER"
+    if _is_fever(raw):
+        return "FEVER"
+    if _is_2024(raw):
+        return "2024"
+    if "questions" in raw or "string_evidence" in raw:
+        return "first script"
+    if _of(evidence, list):
+        raise ClaimflowError(
+            "its evidence is in lists of lists, as in FEVER's gold file; a prediction has "
+            "predicted_label and predicted_evidence"
+        )
+    if _of(evidence, str) or {"predicted_label", "predicted_evidence"} & raw.keys():
+        return "first EvalAI"
+    if "label" in raw and "id" in raw:  # a run's record always has its claim
+        return "run" if "claim" in raw or evidence != [] else "first EvalAI"
+    if not evidence and ("evidence" in raw or raw.keys() <= {"id", "claim"}) and raw:
+        there = "null" if raw.get("evidence", 0) is None else "empty"
+        raise ClaimflowError(
+            f"its evidence is {there if 'evidence' in raw else 'missing'}: in SciFact that is an "
+            "object of documents, {} for none; in AVeriTeC a label stands beside it, in pred_label "
+            "(2024) or in label (before)"
+        )
+    raise ClaimflowError(
+        "this is no prediction: its label must stand in pred_label (2024), or in label beside "
+        f"questions, string_evidence or evidence (before); {outline(raw, alone=False)}"
+    )
+
+
+def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
+    """{key: the one that is due} for a record of 2024 or of FEVER whose label, evidence or id is
+    called otherwise there."""
+    due: dict[str, str] = {}
+    if form == "2024" and not {"questions", "string_evidence"} & raw.keys():
+        if _of(raw.get("evidence"), str):
+            return {}
+        label = _label_key(raw)
+        if "pred_label" not in raw and label is not None:
+            due[label] = "pred_label"
+        if "predicted_evidence" in raw and "evidence" not in raw:
+            due["predicted_evidence"] = "evidence"
+        if "claim_id" not in raw and raw.get("id") is not None:
+            due["id"] = "claim_id"
+    elif form == "FEVER" and not {"predicted_evidence", "pred_label"} & raw.keys():
+        items = raw.get("evidence")
+        if "label" in raw and "predicted_label" not in raw:
+            due["label"] = "predicted_label"
+        if "evidence" in raw and (not isinstance(items, list) or all(map(_is_sentence, items))):
+            due["evidence"] = "predicted_evidence"
+    return due
+
+
+def _tells(raw: dict[str, Any]) -> bool:
+    """Whether a record alone tells its form: by its evidence, or by keys that only one has."""
+    if _kinds(raw) or {"questions", "string_evidence", "findings"} & raw.keys():
+        return True
+    if isinstance(raw.get("evidence"), dict) and raw["evidence"]:
+        return True
+    if "pred_label" in raw and "predicted_evidence" not in raw:
+        return True
+    return raw.keys().isdisjoint(("label", "predicted_label", "predicted_evidence"))
+
+
+def _possible(raw: dict[str, Any]) -> set[str]:
+    """The forms that a record which does not tell may have, under what names ever."""
+    forms = {"first EvalAI"}
+    if not {"pred_label", "label", "predicted_label"}.isdisjoint(raw):
+        forms.add("2024")
+    if "id" in raw:
+        forms.add("FEVER")
+        forms |= {"SciFact"} if isinstance(raw.get("evidence"), dict) else set()
+    if "label" in raw and not {"predicted_label", "predicted_evidence"} & raw.keys():
+        forms |= {"first script", "run"} if "id" in raw and "claim" in raw else {"first script"}
+    return forms
+
+
+def _is_2024(raw: dict[str, Any]) -> bool:
+    """Whether it is a record of 2024, but for what its label and its id may be called."""
+    if "pred_label" in raw:
+        return True
+    if {"questions", "string_evidence"} & raw.keys() or _of(raw.get("evidence"), str):
+        return False
+    own = "claim_id" in raw or ("label" not in raw and _of(raw.get("evidence"), dict))
+    return own and _label_key(raw) is not None
+
+
+def _label_key(raw: dict[str, Any]) -> str | None:
+    """The key under which a label seems to stand."""
+    labels = (
+        key
+        for key, value in raw.items()
+        if key in ("label", "predicted_label")
+        or (isinstance(value, str) and value in AVERITEC_LABELS)
+    )
+    return next(labels, None)
+
+
+def _is_fever(raw: dict[str, Any]) -> bool:
+    """Whether it is a prediction of FEVER but for the names of its label and evidence."""
+    items = raw.get("evidence")
+    if "label" not in raw or "id" not in raw or not isinstance(items, list):
+        return False
+    if {"predicted_label", "predicted_evidence", "pred_label"} & raw.keys():
+        return False
+    if not items:  # a run's record always has its claim
+        return raw["label"] in fever.LABELS and "claim" not in raw
+    return all(map(_is_sentence, items))
+
+
+def _is_sentence(item: Any) -> bool:
+    """Whether it is [page, line], the line as a number or as a text of one."""
+    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str):
+        return False
+    return type(item[1]) is int or (isinstance(item[1], str) and item[1].strip().isdecimal())
+
+
+def _kinds(raw: dict[str, Any]) -> set[type]:
+    """What evidence consists of, where that tells forms apart; nothing for none."""
+    for key, telling in (("predicted_evidence", {list, str}), ("evidence", {list, str, dict})):
+        items = raw.get(key)
+        if isinstance(items, list) and (kinds := set(map(type, items)) & telling):
+            return kinds
+    return set()
+
+
+def _of(items: Any, kind: type) -> bool:
+    """Whether there is a list with something of a kind in it."""
+    return isinstance(items, list) and any(isinstance(item, kind) for item in items)
