@@ -112,7 +112,7 @@ def disk_error(error: OSError, path: Path) -> Exception:
     if cut or error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ClaimflowError(
             f"No space left to write {path}. Free some there (a cache by `python -m flows.cache "
-            "clean age=7d folder=FOLDER`), then start again: finished work is kept."
+            "clean age=7d cache=FOLDER`), then start again: finished work is kept."
         )
     return error
 

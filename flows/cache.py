@@ -41,6 +41,8 @@ def main(words: list[str]) -> None:
         raise ClaimflowError(f"No cache in {Path(given).absolute()}: a run makes one.")
     folder = given or os.environ.get("CLAIMFLOW_CACHE") or f"{home()}/cache"
     cache = open_cache(folder)
+    if not verbs and {"age", "size"} & set(options):
+        raise ClaimflowError("age= and size= go with clean: `python -m flows.cache clean age=30d`.")
     if not verbs:
         table = Table(title=str(cache.folder))
         for column in ("kind", "entries", "MiB"):

@@ -180,7 +180,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_broken_file(small_disk: Path) -> 
     fill = (cache.put(os.urandom(20_000)) for _ in range(100))
     with pytest.raises(ClaimflowError, match="No space left"):
         list(fill)
-    with pytest.raises(ClaimflowError, match=r"flows\.cache clean"):
+    with pytest.raises(ClaimflowError, match=r"flows\.cache clean age=7d cache="):
         write_whole(small_disk / "file.json", os.urandom(300_000))
 
     def too_large(folder: Path) -> None:

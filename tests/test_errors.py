@@ -124,6 +124,7 @@ def test_a_folder_that_takes_no_files() -> None:
         ("setup", "foo=1", "Unknown word 'foo=1'"),
         ("cache", "cache={}/typo", "No cache in {}/typo"),
         ("cache", "cache={}", "No cache in {}"),
+        ("cache", "size=1G", "age= and size= go with clean"),
     ],
 )
 def test_a_word_that_means_nothing(flow: str, word: str, said: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import math
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,21 @@ from components.files import ROOT
 from components.reason.verdict import (
     HeadVerdict,
     MajorityVerdict,
+    check_labels,
     features,
     gold_evidence,
     verdict,
 )
-from components.records import AVERITEC_LABELS, Answer, Case, Claim, Evidence, Question, encode
+from components.records import (
+    AVERITEC_LABELS,
+    Answer,
+    Case,
+    Claim,
+    Evidence,
+    GoldSet,
+    Question,
+    encode,
+)
 from components.retrieve.encoder import Encoder
 from components.step import Context, release_models
 
@@ -98,6 +109,16 @@ def test_learns_what_can_be_told_apart(step: HeadVerdict, cache: Cache) -> None:
         assert set(case.verdict.probabilities) == set(AVERITEC_LABELS)
         assert case.verdict.probabilities[AVERITEC_LABELS[2]] == 0  # no training claim has it
         assert 0 < case.verdict.probabilities[SUPPORTED] < 1
+
+
+@pytest.mark.parametrize("gold", [[], [GoldSet(label="SUPPORTS", items=[("page", 0)])]])
+def test_only_labels_of_the_data_set_are_missed(gold: list[GoldSet]) -> None:
+    """FEVER and SciFact, whose gold evidence is sentences, have no conflicting claims."""
+    learned = [Claim(id=n, text="", label=n, gold=gold) for n in AVERITEC_LABELS[:3]]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        check_labels(learned)
+    assert bool(said) == (not gold)
 
 
 def test_probabilities_and_justification(

@@ -144,8 +144,8 @@ class TunedVerdict(TrainedStep):
             write_whole(folder / ABOUT, encode(judge.tuned))
             return
         learned = [claim for claim in train if claim.label and claim.questions]
+        check_labels(learned)
         labels = [str(claim.label) for claim in learned]
-        check_labels(labels)
         seed = ctx.seed_for("tuned verdict")
         set_seed(seed)
         # A frozen language model is as good in the bfloat16 that it is kept in.

@@ -100,8 +100,8 @@ class HeadVerdict(TrainedStep):
         from threadpoolctl import threadpool_limits
 
         learned = [claim for claim in train if claim.label and gold_evidence(claim)]
+        check_labels(learned)
         labels = [str(claim.label) for claim in learned]
-        check_labels(labels)
         parts = [[claim.text, *gold_evidence(claim)] for claim in learned]
         vectors = self.encoder.encode(
             [text for part in parts for text in part], ctx, progress="encode gold evidence"
@@ -193,8 +193,10 @@ def pair_text(pair: Evidence) -> str:
     return f"{pair.question} {pair.answer}"
 
 
-def check_labels(labels: list[str]) -> None:
-    """Raise ClaimflowError unless these are two or more of AVeriTeC's; warn of those missing."""
+def check_labels(learned: list[Claim]) -> None:
+    """Raise ClaimflowError unless claims to learn from have two or more of AVeriTeC's labels; warn
+    of those missing that their data set has."""
+    labels = [str(claim.label) for claim in learned]
     if unknown := set(labels) - set(AVERITEC_LABELS):
         raise ClaimflowError(
             f"The verdict head knows AVeriTeC's labels, not '{min(unknown)}': choose another "
@@ -207,7 +209,9 @@ def check_labels(labels: list[str]) -> None:
             "that has them with dataset.train_split=… (for scorer=ev2r, a file with "
             "scorer.train=FILE), or choose a verdict that needs none: majority, rules or llm."
         )
-    if missing := [label for label in AVERITEC_LABELS if label not in labels]:
+    sentences = any(claim.gold for claim in learned)  # FEVER and SciFact, without conflicting ones
+    due = AVERITEC_LABELS[:3] if sentences else AVERITEC_LABELS
+    if missing := [label for label in due if label not in labels]:
         warnings.warn(
             f"No training claim is {', '.join(missing)}: the verdict never says so.",
             stacklevel=2,

@@ -44,8 +44,8 @@ class Ranker(Step):
                 raise ClaimflowError(
                     f"Hits can't stand in '{field}': name it hits, or rankings.NAME."
                 )
-        if getattr(self, "k", 1) < 1:
-            raise ClaimflowError(f"{type(self).__name__} needs a k of at least 1.")
+        if (k := getattr(self, "k", 1)) < 1:
+            raise ClaimflowError(f"{type(self).__name__} needs a k of at least 1, not {k}.")
 
     @property
     def writes(self) -> tuple[str, ...]:  # type: ignore[override]
