@@ -367,12 +367,35 @@ def test_scifact(tmp_path: Path) -> None:
 
 def test_scifact_evidence_that_is_none_is_not_taken_for_averitec(tmp_path: Path) -> None:
     good = {"id": 1, "evidence": {}}
+    gold = GoldSet(label="SUPPORT", items=[("7", 0)])
+    claims = [Claim(id=str(n), text="", gold=[gold]) for n in (2, 1)]
+    mended = tmp_path / "mended"
     for bad, what in (({"evidence": None}, "null"), ({"evidence": []}, "empty"), ({}, "missing")):
-        text = f"{json.dumps(good)}\n{json.dumps({'id': 2} | bad)}\n"
+        bare = {"id": 2} | bad
+        text = json.dumps(bare)
         (finding,) = checked(tmp_path, text).errors
         assert finding.message.startswith(f"its evidence is {what}: in SciFact that is an object")
-        with pytest.raises(ClaimflowError, match=r"line 2: .*, \{\} for none"):
-            read_submission(tmp_path / "pred.json")
+        for lines, options in (([bare, good], {}), ([bare], {"claims": claims})):
+            text = "\n".join(map(json.dumps, lines))
+            report = checked(tmp_path, text, repaired=mended, **options)
+            finding = report.findings[0]
+            assert (finding.record, finding.fixed, report.left_out) == ("2", True, 0)
+            assert finding.message.startswith(f"its evidence is {what}, where an object")
+            said = [json.loads(line) for line in mended.read_text().splitlines()]
+            assert said == [{"id": n, "evidence": {}} for n in (2, 1)[: len(lines)]]
+            with pytest.raises(ClaimflowError, match=r"line 1: .* \{\} for none .*flows.lint"):
+                read_submission(tmp_path / "pred.json", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("there", ["2024", "first EvalAI", "run", "FEVER"])
+def test_a_record_without_label_and_evidence_is_of_no_other_form(
+    tmp_path: Path, there: str
+) -> None:
+    lines = next(lines for form, lines, _ in NEIGHBOURS if form == there)
+    text = "\n".join(map(json.dumps, [*lines, {"id": 9, "evidence": []}]))
+    report = checked(tmp_path, text)
+    assert (report.form, report.records) == (there, len(lines))
+    assert any(f.message.startswith("its evidence is empty: in SciFact") for f in report.errors)
 
 
 def test_sentences_below_0(tmp_path: Path) -> None:

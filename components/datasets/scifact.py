@@ -209,6 +209,11 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
                 f"document {doc} has a list of rationales, as in a gold file; in a prediction it "
                 'has one {"label": …, "sentences": […]}'
             )
+    if not raw.get("evidence") and not isinstance(raw.get("evidence"), dict):
+        raise ClaimflowError(
+            f"its evidence is {lacking(raw)}, where SciFact has {{}} for none "
+            "(`python -m flows.lint … fix=true` writes it)"
+        )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
         id=str(record.id),
@@ -220,6 +225,13 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
             for doc, found in record.evidence.items()
         ],
     )
+
+
+def lacking(raw: dict[str, Any]) -> str:
+    """How the evidence of a record that has none lacks, in a word."""
+    if "evidence" not in raw:
+        return "missing"
+    return "null" if raw["evidence"] is None else "empty"
 
 
 def read_systems(
