@@ -1275,6 +1275,26 @@ def test_records_without_ids_keep_their_claims(tmp_path: Path, line: Any, other:
     assert not {"id", "claim_id"} & (first.keys() | second.keys())  # none is made up
 
 
+@pytest.mark.parametrize("line", PLACED)
+def test_records_told_by_their_place_are_never_moved(tmp_path: Path, line: Any) -> None:
+    """Neither by sorting nor as one of no claim; one with an id at its place hinders nothing."""
+    mended = tmp_path / "mended"
+    key = "claim_id" if "pred_label" in line else "id"
+    claims = [Claim(id=str(n), text="") for n in range(4)]
+    wrong = json.loads(json.dumps(line).replace("Refuted", "refuted"))  # to be mended
+    for options in ({}, {"claims": claims}):
+        lines = [wrong, line | {key: 3}, line, line | {key: 1}]
+        report = checked(tmp_path, lines, repaired=mended, **options)
+        assert "others would have to move" in str(report.unrepaired)
+        assert not mended.exists()
+        assert not any(f.fixed for f in report.findings)
+    options = {"claims": claims}
+    checked(tmp_path, [line, line | {key: 9}, wrong], repaired=mended, **options)
+    assert [r.get(key) for r in json.loads(mended.read_text())] == [None, 9, None]
+    checked(tmp_path, [wrong, line | {key: 1}, line], repaired=mended, **options)
+    assert [r.get(key) for r in json.loads(mended.read_text())] == [None, 1, None]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -56,7 +56,8 @@ def table(linter: Linter) -> str:
             found = linter.find(
                 "id", "no claim has this id", "Take the row out", True, done="Deleted"
             )
-            linter.strangers.append((found, linter.record, row))
+            linter.strangers.append((found, row))
+            linter.kept.append((linter.record, row))
         if row["predicted_label"] not in NEI:
             row["predicted_label"] = linter.label(row["predicted_label"], (*LABELS, "NEI"))
         for name in ("rank", "p_support", "p_contradict"):
