@@ -21,6 +21,7 @@ from components.lint.report import Finding, Report, sarif
 from components.lint.rules import RULES, about
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
+from components.score.scifact import scifact
 from flows.lint import show
 from tests.conftest import command
 
@@ -396,6 +397,35 @@ def test_a_record_without_label_and_evidence_is_of_no_other_form(
     report = checked(tmp_path, text)
     assert (report.form, report.records) == (there, len(lines))
     assert any(f.message.startswith("its evidence is empty: in SciFact") for f in report.errors)
+
+
+NEI_SPELT = ["NEI", "nei", "NOT_ENOUGH_INFO", "NOT ENOUGH INFO", "not_enough_info"]
+NEI_SPELT += ["Not Enough Evidence", "not enough information"]
+
+
+@pytest.mark.parametrize("label", NEI_SPELT)
+def test_documents_without_a_verdict_score_the_same_before_and_after_a_repair(
+    tmp_path: Path, label: str
+) -> None:
+    good = {"label": "SUPPORT", "sentences": [0]}
+    gold = [Claim(id="1", text="", gold=[GoldSet(label="SUPPORT", items=[("7", 0)])])]
+    text = json.dumps({"id": 1, "evidence": {"7": good, "8": good | {"label": label}}})
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert [f.message for f in report.findings if f.fixed] == ["document 8 without verdict"]
+    before, after = (read_submission(tmp_path / name) for name in ("pred.json", "mended"))
+    assert [f.label for f in before[0].findings] == ["SUPPORT", None]
+    scores = [scifact(said, gold) for said in (before, after)]
+    assert scores[0].measures == scores[1].measures
+    notes = ["Predictions with documents labelled NEI, which are left out (1): 1."]
+    assert (scores[0].notes, scores[1].notes) == (notes, [])
+
+    table = tmp_path / "said.parquet"
+    keys = ["model", "claim_id", "doc_id", "predicted_label"]
+    pandas.DataFrame([("one", 1, 8, label)], columns=keys).to_parquet(table)
+    assert lint(table, repaired=tmp_path / "mended.parquet").errors == []
+    mended = tmp_path / "mended.parquet"
+    for path in (table, mended if mended.exists() else table):
+        assert read_submission(path)[0].findings[0].label is None
 
 
 def test_sentences_below_0(tmp_path: Path) -> None:
