@@ -100,6 +100,14 @@ def form_of(raw: dict[str, Any]) -> str:
     )
 
 
+def several(found: dict[str, list[int]]) -> str | None:
+    """What is to be said where records have several forms; found: the lines of each form."""
+    if len(found) < 2:
+        return None
+    counts = [f"{form} ({len(at)}, first in line {at[0]})" for form, at in found.items()]
+    return f"records of several forms: {', '.join(counts)}"
+
+
 def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
     """{key: the one that is due} for a record of 2024 or of FEVER whose label, evidence or id is
     called otherwise there."""
