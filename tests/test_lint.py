@@ -827,12 +827,30 @@ def test_ids_of_a_table_as_texts_are_a_warning(tmp_path: Path) -> None:
     report = lint(path, repaired=mended)
     assert [(f.level, f.message.partition(",")[0]) for f in report.findings] == [
         ("error", "claim_id '02' means 2"),
+        ("error", "doc_id 'x' is no number"),
         ("warning", "claim_id is a column of texts"),
         ("warning", "doc_id is a column of texts"),
     ]
-    assert report.errors == []
+    assert [(f.line, f.record, f.fixed) for f in report.findings] == [
+        (2, "02", True),
+        (2, "2", False),
+        (None, None, True),
+        (None, None, False),
+    ]
     assert list(pandas.read_parquet(mended)["claim_id"]) == [1, 2]
     assert list(pandas.read_parquet(mended)["doc_id"]) == ["10", "x"]
+    # Once the one that is no number is out, it is a column of numbers.
+    rows = [("one", "1", "10", "SUPPORT"), ("one", "x", "11", "SUPPORT")]
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    report = lint(path, [Claim(id="1", text="")], repaired=mended)
+    assert [f.message.partition(",")[0] for f in report.findings if f.fixed] == [
+        "no claim has this id",
+        "claim_id is a column of texts",
+        "doc_id is a column of texts",
+    ]
+    assert list(pandas.read_parquet(mended)["claim_id"]) == [1]
+    pandas.DataFrame([("one", "a", "b", "SUPPORT")], columns=keys).to_parquet(path)
+    assert lint(path).findings == []  # ids of one's own
 
 
 def test_a_broken_table_has_one_full_stop(tmp_path: Path) -> None:
