@@ -1619,6 +1619,16 @@ def test_sarif_has_what_only_the_repaired_file_has(tmp_path: Path) -> None:
     assert uris == [file.as_uri() for file in files]
 
 
+def test_a_record_of_a_run_without_id_is_told_that(tmp_path: Path) -> None:
+    line = {"id": "0", "claim": "A.", "label": "Refuted", "evidence": record()["evidence"]}
+    bare = {key: value for key, value in line.items() if key != "id"}
+    report = checked(tmp_path, "\n".join(map(json.dumps, (line, bare))), "predictions.jsonl")
+    (finding,) = report.errors
+    assert (finding.line, finding.message.partition(",")[0]) == (2, "it has no id")
+    with pytest.raises(ClaimflowError, match="line 2: it has no id"):
+        read_submission(tmp_path / "predictions.jsonl")
+
+
 def test_a_run_without_a_claim_is_told(tmp_path: Path) -> None:
     line = {"id": "0", "label": "Refuted", "evidence": [{"question": "Who?", "answer": "Her."}]}
     report = checked(tmp_path, line, repaired=tmp_path / "mended")

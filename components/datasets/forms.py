@@ -94,6 +94,11 @@ def form_of(raw: dict[str, Any]) -> str:
             "{} for none; in AVeriTeC a label stands beside it, in pred_label (2024) or in label "
             "(before)"
         )
+    if "label" in raw and _of(evidence, dict):
+        raise ClaimflowError(
+            "it has no id, which a record with a label and QAs in evidence has, as in a run's "
+            "predictions.jsonl"
+        )
     raise ClaimflowError(
         "this is no prediction: its label must stand in pred_label (2024), or in label beside "
         f"questions, string_evidence or evidence (before); {outline(raw, alone=False)}"
