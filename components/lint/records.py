@@ -75,8 +75,8 @@ def read_json(linter: Linter) -> str:
         elif not problem.whole:
             linter.lose(finding)
     linter.line = linter.record = None
-    if message := several(found):
-        linter.find("schema", message, "Write one")
+    if mixed := several(found):
+        linter.find("schema", mixed, "Write one")
         linter.mixed = True
     elif found:
         _layout(linter, *found)
