@@ -21,6 +21,7 @@ from components.lint.report import Finding, Report, sarif
 from components.lint.rules import RULES, about
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
+from components.score.scifact import scifact
 from flows.lint import show
 from tests.conftest import command
 
@@ -367,12 +368,64 @@ def test_scifact(tmp_path: Path) -> None:
 
 def test_scifact_evidence_that_is_none_is_not_taken_for_averitec(tmp_path: Path) -> None:
     good = {"id": 1, "evidence": {}}
+    gold = GoldSet(label="SUPPORT", items=[("7", 0)])
+    claims = [Claim(id=str(n), text="", gold=[gold]) for n in (2, 1)]
+    mended = tmp_path / "mended"
     for bad, what in (({"evidence": None}, "null"), ({"evidence": []}, "empty"), ({}, "missing")):
-        text = f"{json.dumps(good)}\n{json.dumps({'id': 2} | bad)}\n"
+        bare = {"id": 2} | bad
+        text = json.dumps(bare)
         (finding,) = checked(tmp_path, text).errors
         assert finding.message.startswith(f"its evidence is {what}: in SciFact that is an object")
-        with pytest.raises(ClaimflowError, match=r"line 2: .*, \{\} for none"):
-            read_submission(tmp_path / "pred.json")
+        for lines, options in (([bare, good], {}), ([bare], {"claims": claims})):
+            text = "\n".join(map(json.dumps, lines))
+            report = checked(tmp_path, text, repaired=mended, **options)
+            finding = report.findings[0]
+            assert (finding.record, finding.fixed, report.left_out) == ("2", True, 0)
+            assert finding.message.startswith(f"its evidence is {what}, where an object")
+            said = [json.loads(line) for line in mended.read_text().splitlines()]
+            assert said == [{"id": n, "evidence": {}} for n in (2, 1)[: len(lines)]]
+            with pytest.raises(ClaimflowError, match=r"line 1: .* \{\} for none .*flows.lint"):
+                read_submission(tmp_path / "pred.json", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("there", ["2024", "first EvalAI", "run", "FEVER"])
+def test_a_record_without_label_and_evidence_is_of_no_other_form(
+    tmp_path: Path, there: str
+) -> None:
+    lines = next(lines for form, lines, _ in NEIGHBOURS if form == there)
+    text = "\n".join(map(json.dumps, [*lines, {"id": 9, "evidence": []}]))
+    report = checked(tmp_path, text)
+    assert (report.form, report.records) == (there, len(lines))
+    assert any(f.message.startswith("its evidence is empty: in SciFact") for f in report.errors)
+
+
+NEI_SPELT = ["NEI", "nei", "NOT_ENOUGH_INFO", "NOT ENOUGH INFO", "not_enough_info"]
+NEI_SPELT += ["Not Enough Evidence", "not enough information"]
+
+
+@pytest.mark.parametrize("label", NEI_SPELT)
+def test_documents_without_a_verdict_score_the_same_before_and_after_a_repair(
+    tmp_path: Path, label: str
+) -> None:
+    good = {"label": "SUPPORT", "sentences": [0]}
+    gold = [Claim(id="1", text="", gold=[GoldSet(label="SUPPORT", items=[("7", 0)])])]
+    text = json.dumps({"id": 1, "evidence": {"7": good, "8": good | {"label": label}}})
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert [f.message for f in report.findings if f.fixed] == ["document 8 without verdict"]
+    before, after = (read_submission(tmp_path / name) for name in ("pred.json", "mended"))
+    assert [f.label for f in before[0].findings] == ["SUPPORT", None]
+    scores = [scifact(said, gold) for said in (before, after)]
+    assert scores[0].measures == scores[1].measures
+    notes = ["Predictions with documents labelled NEI, which are left out (1): 1."]
+    assert (scores[0].notes, scores[1].notes) == (notes, [])
+
+    table = tmp_path / "said.parquet"
+    keys = ["model", "claim_id", "doc_id", "predicted_label"]
+    pandas.DataFrame([("one", 1, 8, label)], columns=keys).to_parquet(table)
+    assert lint(table, repaired=tmp_path / "mended.parquet").errors == []
+    mended = tmp_path / "mended.parquet"
+    for path in (table, mended if mended.exists() else table):
+        assert read_submission(path)[0].findings[0].label is None
 
 
 def test_sentences_below_0(tmp_path: Path) -> None:
@@ -774,12 +827,30 @@ def test_ids_of_a_table_as_texts_are_a_warning(tmp_path: Path) -> None:
     report = lint(path, repaired=mended)
     assert [(f.level, f.message.partition(",")[0]) for f in report.findings] == [
         ("error", "claim_id '02' means 2"),
+        ("error", "doc_id 'x' is no number"),
         ("warning", "claim_id is a column of texts"),
         ("warning", "doc_id is a column of texts"),
     ]
-    assert report.errors == []
+    assert [(f.line, f.record, f.fixed) for f in report.findings] == [
+        (2, "02", True),
+        (2, "2", False),
+        (None, None, True),
+        (None, None, False),
+    ]
     assert list(pandas.read_parquet(mended)["claim_id"]) == [1, 2]
     assert list(pandas.read_parquet(mended)["doc_id"]) == ["10", "x"]
+    # Once the one that is no number is out, it is a column of numbers.
+    rows = [("one", "1", "10", "SUPPORT"), ("one", "x", "11", "SUPPORT")]
+    pandas.DataFrame(rows, columns=keys).to_parquet(path)
+    report = lint(path, [Claim(id="1", text="")], repaired=mended)
+    assert [f.message.partition(",")[0] for f in report.findings if f.fixed] == [
+        "no claim has this id",
+        "claim_id is a column of texts",
+        "doc_id is a column of texts",
+    ]
+    assert list(pandas.read_parquet(mended)["claim_id"]) == [1]
+    pandas.DataFrame([("one", "a", "b", "SUPPORT")], columns=keys).to_parquet(path)
+    assert lint(path).findings == []  # ids of one's own
 
 
 def test_a_broken_table_has_one_full_stop(tmp_path: Path) -> None:
@@ -1252,6 +1323,26 @@ def test_records_without_ids_keep_their_claims(tmp_path: Path, line: Any, other:
     assert not {"id", "claim_id"} & (first.keys() | second.keys())  # none is made up
 
 
+@pytest.mark.parametrize("line", PLACED)
+def test_records_told_by_their_place_are_never_moved(tmp_path: Path, line: Any) -> None:
+    """Neither by sorting nor as one of no claim; one with an id at its place hinders nothing."""
+    mended = tmp_path / "mended"
+    key = "claim_id" if "pred_label" in line else "id"
+    claims = [Claim(id=str(n), text="") for n in range(4)]
+    wrong = json.loads(json.dumps(line).replace("Refuted", "refuted"))  # to be mended
+    for options in ({}, {"claims": claims}):
+        lines = [wrong, line | {key: 3}, line, line | {key: 1}]
+        report = checked(tmp_path, lines, repaired=mended, **options)
+        assert "others would have to move" in str(report.unrepaired)
+        assert not mended.exists()
+        assert not any(f.fixed for f in report.findings)
+    options = {"claims": claims}
+    checked(tmp_path, [line, line | {key: 9}, wrong], repaired=mended, **options)
+    assert [r.get(key) for r in json.loads(mended.read_text())] == [None, 9, None]
+    checked(tmp_path, [wrong, line | {key: 1}, line], repaired=mended, **options)
+    assert [r.get(key) for r in json.loads(mended.read_text())] == [None, 1, None]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -1526,6 +1617,16 @@ def test_sarif_has_what_only_the_repaired_file_has(tmp_path: Path) -> None:
         for result in sarif(report)["runs"][0]["results"]
     ]
     assert uris == [file.as_uri() for file in files]
+
+
+def test_a_record_of_a_run_without_id_is_told_that(tmp_path: Path) -> None:
+    line = {"id": "0", "claim": "A.", "label": "Refuted", "evidence": record()["evidence"]}
+    bare = {key: value for key, value in line.items() if key != "id"}
+    report = checked(tmp_path, "\n".join(map(json.dumps, (line, bare))), "predictions.jsonl")
+    (finding,) = report.errors
+    assert (finding.line, finding.message.partition(",")[0]) == (2, "it has no id")
+    with pytest.raises(ClaimflowError, match="line 2: it has no id"):
+        read_submission(tmp_path / "predictions.jsonl")
 
 
 def test_a_run_without_a_claim_is_told(tmp_path: Path) -> None:

@@ -419,7 +419,12 @@ def test_nothing_is_settled_without_all_who_are_due(sent: Path) -> None:
         f"the first: claim {rows[0]['claim_id']}, document {rows[0]['doc_id']}."
     ]
     fill(path, [rows[0] | {"label": ""}, *rows[1:]])  # not yet
-    assert open_of(sent) == ({rows[0]["doc_id"]}, [])
+    note = (
+        f"{path} has no label yet in 1 of {len(rows)} rows; the first: claim "
+        f"{rows[0]['claim_id']}, document {rows[0]['doc_id']}."
+    )
+    assert open_of(sent) == ({rows[0]["doc_id"]}, [note])
+    assert note in merge(sent.parent)[0]
 
 
 def test_a_sheet_counts_once_and_for_whom_it_was_made(sent: Path) -> None:

@@ -430,3 +430,16 @@ def test_a_key_that_stands_twice_is_told(tmp_path: Path) -> None:
     (tmp_path / "pred.json").write_text(line % '"pred_label": "Supported"')
     read_submission(tmp_path / "pred.json", warnings=warnings)
     assert "(line 1, 'pred_label')" in warnings[0]
+
+
+def test_records_of_several_forms_are_told(tmp_path: Path) -> None:
+    lines: list[Any] = [
+        {"id": n, "predicted_label": "REFUTES", "predicted_evidence": [["A", 1]]} for n in range(2)
+    ]
+    for more, told in (([], 0), ([{"id": 2, "label": "Refuted", "evidence": ["Her."]}], 1)):
+        warnings: list[str] = []
+        (tmp_path / "pred.jsonl").write_text("\n".join(map(json.dumps, lines + more)))
+        read_submission(tmp_path / "pred.jsonl", warnings=warnings)
+        assert len(warnings) == told
+    assert "FEVER (2, first in line 1), first EvalAI (1, first in line 3)" in warnings[0]
+    assert "flows.lint" in warnings[0]

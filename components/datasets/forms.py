@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from components.datasets import fever
+from components.datasets import fever, scifact
 from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Claim, outline, read_lines
 
@@ -58,6 +58,8 @@ class Forms:
         elif labels & set(AVERITEC_LABELS):
             yield from (form for form in forms if form not in FACTS)
             yield "first EvalAI"
+        elif any(found.label in scifact.LABELS for c in self._claims or () for found in c.gold):
+            yield "SciFact"
         yield from forms
 
 
@@ -86,17 +88,29 @@ def form_of(raw: dict[str, Any]) -> str:
         return "first EvalAI"
     if "label" in raw and "id" in raw:  # a run's record always has its claim
         return "run" if "claim" in raw or evidence != [] else "first EvalAI"
-    if not evidence and ("evidence" in raw or raw.keys() <= {"id", "claim"}) and raw:
-        there = "null" if raw.get("evidence", 0) is None else "empty"
+    if _is_bare(raw):
         raise ClaimflowError(
-            f"its evidence is {there if 'evidence' in raw else 'missing'}: in SciFact that is an "
-            "object of documents, {} for none; in AVeriTeC a label stands beside it, in pred_label "
-            "(2024) or in label (before)"
+            f"its evidence is {scifact.lacking(raw)}: in SciFact that is an object of documents, "
+            "{} for none; in AVeriTeC a label stands beside it, in pred_label (2024) or in label "
+            "(before)"
+        )
+    if "label" in raw and _of(evidence, dict):
+        raise ClaimflowError(
+            "it has no id, which a record with a label and QAs in evidence has, as in a run's "
+            "predictions.jsonl"
         )
     raise ClaimflowError(
         "this is no prediction: its label must stand in pred_label (2024), or in label beside "
         f"questions, string_evidence or evidence (before); {outline(raw, alone=False)}"
     )
+
+
+def several(found: dict[str, list[int]]) -> str | None:
+    """What is to be said where records have several forms; found: the lines of each form."""
+    if len(found) < 2:
+        return None
+    counts = [f"{form} ({len(at)}, first in line {at[0]})" for form, at in found.items()]
+    return f"records of several forms: {', '.join(counts)}"
 
 
 def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
@@ -124,6 +138,8 @@ def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
 
 def _tells(raw: dict[str, Any]) -> bool:
     """Whether a record alone tells its form: by its evidence, or by keys that only one has."""
+    if _is_bare(raw):
+        return False
     if _kinds(raw) or {"questions", "string_evidence", "findings"} & raw.keys():
         return True
     if isinstance(raw.get("evidence"), dict) and raw["evidence"]:
@@ -135,6 +151,8 @@ def _tells(raw: dict[str, Any]) -> bool:
 
 def _possible(raw: dict[str, Any]) -> set[str]:
     """The forms that a record which does not tell may have, under what names ever."""
+    if _is_bare(raw):
+        return {"SciFact"}
     forms = {"first EvalAI"}
     if not {"pred_label", "label", "predicted_label"}.isdisjoint(raw):
         forms.add("2024")
@@ -144,6 +162,17 @@ def _possible(raw: dict[str, Any]) -> set[str]:
     if "label" in raw and not {"predicted_label", "predicted_evidence"} & raw.keys():
         forms |= {"first script", "run"} if "id" in raw and "claim" in raw else {"first script"}
     return forms
+
+
+def _is_bare(raw: dict[str, Any]) -> bool:
+    """Whether it has neither a label nor evidence: only SciFact has such records, and there an
+    object stands for none."""
+    if _label_key(raw) is not None or isinstance(raw.get("evidence"), dict):
+        return False
+    if {"pred_label", "predicted_evidence", "questions", "string_evidence"} & raw.keys():
+        return False
+    said = "evidence" in raw or raw.keys() <= {"id", "claim"}
+    return bool(raw) and said and not raw.get("evidence")
 
 
 def _is_2024(raw: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ claims_train.jsonl claims_dev.jsonl claims_test.jsonl    corpus.jsonl
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 from components.datasets.base import Dataset, checked_label
 from components.errors import ClaimflowError, plain
 from components.files import write_whole
+from components.labels import exact_label
 from components.records import (
     BadLine,
     Claim,
@@ -66,7 +68,7 @@ class _Labelled(Record):
 
     @property
     def verdict(self) -> str | None:
-        return None if self.label in NEI else self.label or ""
+        return None if means_nei(self.label or "") else self.label or ""
 
 
 class _Prediction(Record):
@@ -199,7 +201,8 @@ def write_predictions(path: Path, predictions: list[Prediction]) -> None:
 
 
 def prediction_from(raw: dict[str, Any]) -> Prediction:
-    """The prediction in one official record; NEI is no label, others are kept, whatever they are.
+    """The prediction in one official record; NEI is no label, however it is spelt, others are kept,
+    whatever they are.
 
     Raises ValidationError or ClaimflowError for a bad one.
     """
@@ -209,6 +212,11 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
                 f"document {doc} has a list of rationales, as in a gold file; in a prediction it "
                 'has one {"label": …, "sentences": […]}'
             )
+    if not raw.get("evidence") and not isinstance(raw.get("evidence"), dict):
+        raise ClaimflowError(
+            f"its evidence is {lacking(raw)}, where SciFact has {{}} for none "
+            "(`python -m flows.lint … fix=true` writes it)"
+        )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
         id=str(record.id),
@@ -220,6 +228,19 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
             for doc, found in record.evidence.items()
         ],
     )
+
+
+@functools.lru_cache(1000)
+def means_nei(label: str) -> bool:
+    """Whether a document's label says that it is no evidence, in the spelling of any data set."""
+    return exact_label(label, ("NEI",)) is not None
+
+
+def lacking(raw: dict[str, Any]) -> str:
+    """How the evidence of a record that has none lacks, in a word."""
+    if "evidence" not in raw:
+        return "missing"
+    return "null" if raw["evidence"] is None else "empty"
 
 
 def read_systems(
@@ -252,7 +273,7 @@ def read_systems(
                 raise ClaimflowError(f"{row.model}, claim {claim}, document {doc} again")
             finding = Finding(
                 doc=doc,
-                label=None if row.predicted_label in NEI else row.predicted_label,
+                label=None if means_nei(row.predicted_label) else row.predicted_label,
                 rank=None if row.rank is None or not math.isfinite(row.rank) else int(row.rank),
                 probabilities=_probabilities(row),
             )

@@ -20,7 +20,7 @@ import msgspec
 
 from components.datasets import fever, findings, scifact
 from components.datasets.base import checked_label
-from components.datasets.forms import FACTS, Forms, misnamed
+from components.datasets.forms import FACTS, Forms, misnamed, several
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
@@ -186,11 +186,14 @@ def _read_json(
     unread = len(bad)
     twice: dict[str, list[Any]] | None = None if warnings is None else {}
     differing: list[str] = []
+    found: dict[str, list[int]] = {}  # lines of the records of each form
     for line, raw in read_lines(path, dict[str, Any], on_error, bad, twice):
         position += len(bad) - unread
         differing += [f"line {line}, '{k}'" for k, v in (twice or {}).items() if not all_alike(v)]
         try:
-            yield line, _from_record(raw, forms.of(raw), position)
+            form = forms.of(raw)
+            found.setdefault(form, []).append(line)
+            yield line, _from_record(raw, form, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             where = f"record {position + 1}: " if line != position + 1 else ""
             nan = next(_nans(raw), None)
@@ -198,6 +201,11 @@ def _read_json(
             report(BadLine(file=str(path), line=line, reason=reason), on_error, bad)
         position += 1
         unread = len(bad)
+    if warnings is not None and (mixed := several(found)):
+        warnings.append(
+            f"{path.name} has {mixed}. All are read, each in its own; `python -m flows.lint` says "
+            "what else is wrong."
+        )
     if warnings is not None and differing:
         warnings.append(
             f"{path.name} has a key twice in one object, with values that differ; the last counts, "
@@ -372,8 +380,8 @@ def read_submission(
     "skip" appends it to `bad` and goes on. A file in another encoding than UTF-8 or UTF-16 stops in
     any case.
     warnings: takes what is to be said before any figure: that a CSV calls itself the gold file,
-    that a system's probabilities are no confidences, that an object has a key twice with values
-    that differ.
+    that a system's probabilities are no confidences, that records have several forms, that an
+    object has a key twice with values that differ.
     claims: the gold claims, which tell the form where no record of the file does.
     """
     problems: list[BadLine] = [] if bad is None else bad

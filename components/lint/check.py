@@ -123,6 +123,8 @@ def _unrepaired(linter: Linter, form: str, records: list[Any]) -> str | None:
     whole = len(records) == len(linter.order) and not linter.lost and not linter.unread
     if linter.placed and not whole:
         return "records without an id are told by their place, which the others would lose"
+    if linter.placed and linter.unsorted:
+        return "records without an id are told by their place, and others would have to move"
     if linter.illegible:
         return "which encoding it is in is not known"
     if form == _UNKNOWN:

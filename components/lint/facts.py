@@ -8,8 +8,8 @@ from typing import Any
 from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
+from components.datasets.scifact import lacking, means_nei
 from components.datasets.submission import whole_number
-from components.labels import exact_label
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
 from components.score.scifact import FIRST as SCIFACT_FIRST
@@ -71,6 +71,10 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of SciFact: label and sentences by document."""
     linter.numbered = False
     raw["id"] = linter.name(raw["id"], "error")  # pairs only with numbers
+    if not isinstance(raw.get("evidence"), dict):  # that has nothing in it, see Forms
+        message = f"its evidence is {lacking(raw)}, where an object of documents stands"
+        linter.find("schema", message, "Write {} for none", True)
+        raw["evidence"] = {}
     kept = {}
     in_gold: set[str] = set()
     for doc, item in raw["evidence"].items():
@@ -83,7 +87,7 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
             continue
         sentences = item.get("sentences")
         in_gold |= GOLD_SCIFACT & item.keys()
-        if exact_label(str(item.get("label")), ("NOT ENOUGH INFO",)):
+        if means_nei(str(item.get("label"))):
             linter.find(
                 "schema",
                 f"document {doc} without verdict",

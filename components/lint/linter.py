@@ -66,7 +66,7 @@ class Linter:
         self.kept: list[tuple[str, Any]] = []  # (claim id, repaired record)
         self.ids: dict[str, str] = {}  # with a digest of what the record says
         self.order: list[str] = []
-        self.strangers: list[tuple[Finding, str, Any]] = []  # records of no claim
+        self.strangers: list[tuple[Finding, Any]] = []  # records of no claim, kept for now
         self.texts: list[tuple[str, str, int | None]] = []  # (claim id, claim, line)
         self.right = 0  # records with the gold label
         self.gold_fields: dict[str, int] = {}
@@ -84,6 +84,7 @@ class Linter:
         self.shapeless = False  # a CSV without delimiters in its cells
         self.mixed = False  # records have several forms
         self.placed = False  # some record has no id, and is told by its place
+        self.unsorted = False  # records are not in the order of the claims
         self.line: int | None = None
         self.record: str | None = None
 
@@ -156,14 +157,16 @@ class Linter:
         self.settle_strangers(bool(missing))
         place = {name: n for n, name in enumerate(due)}
         known = [place[i] for i in dict.fromkeys(self.order) if i in place]
-        if known != sorted(known):
+        self.unsorted = known != sorted(known)
+        if self.unsorted:
             self.find(
                 "id",
                 "records are not in the order of the claims, by which evaluators pair",
-                "Sort them by id",
-                True,
+                "Give all of them ids, and sort by these" if self.placed else "Sort them by id",
+                not self.placed,
             )
-        self.kept.sort(key=lambda item: place.get(item[0], len(place)))
+        if not self.placed:  # else those behind would be of other claims
+            self.kept.sort(key=lambda item: place.get(item[0], len(place)))
 
     def claim_texts(self) -> None:
         """Whether claims stand under their own ids, by the rule of the scorers (score/fit.py)."""
@@ -191,10 +194,13 @@ class Linter:
     def settle_strangers(self, missing: bool) -> None:
         """Records of no claim are left out if each claim has its own, else kept: they may be those
         of claims that miss theirs."""
-        for finding, name, record in self.strangers if missing or self.misplaced else ():
+        if not missing and not self.misplaced:
+            gone = {id(record) for _, record in self.strangers}
+            self.kept = [item for item in self.kept if id(item[1]) not in gone]
+            return
+        for finding, _ in self.strangers:
             finding.fixable = finding.fixed = False
             finding.remedy = "Give it the id of its claim: others have no record"
-            self.kept.append((name, record))
 
     def gold(self) -> None:
         """Whether the file is the gold file, or has fields of it. This comes first of all."""
@@ -270,8 +276,7 @@ class Linter:
             stranger = self.find(
                 "id", "no claim has this id", "Take the record out", True, done="Deleted"
             )
-            self.strangers.append((stranger, name, record if self.fix else None))
-            return
+            self.strangers.append((stranger, record if self.fix else None))
         if self.fix:
             self.kept.append((name, record))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from components.datasets.forms import FACTS, Forms, misnamed
+from components.datasets.forms import FACTS, Forms, misnamed, several
 from components.datasets.submission import FORMS, HEADER, INNER, OUTER, csv_rows, line_feeds
 from components.errors import ClaimflowError, plain
 from components.files import beginning, open_text
@@ -75,10 +75,8 @@ def read_json(linter: Linter) -> str:
         elif not problem.whole:
             linter.lose(finding)
     linter.line = linter.record = None
-    if len(found) > 1:
-        counts = [f"{form} ({len(at)}, first in line {at[0]})" for form, at in found.items()]
-        message = f"records of several forms: {', '.join(counts)}"
-        linter.find("schema", message, "Write one")
+    if mixed := several(found):
+        linter.find("schema", mixed, "Write one")
         linter.mixed = True
     elif found:
         _layout(linter, *found)

@@ -34,18 +34,24 @@ def table(linter: Linter) -> str:
         return "SciFact-Open"
     seen: dict[tuple[str, ...], dict[str, Any]] = {}
     texts: set[str] = set()  # columns of ids that are texts
+    numeric: set[str] = set()  # columns of ids with a number
+    words: list[tuple[int, str, str, str]] = []  # (line, claim, column, id that is no number)
     ranks: dict[str, list[float]] = {}
     given: set[tuple[str, str]] = set()  # systems and what they have numbers of
     gaps: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # (line, claim, message)
     for linter.line, row in enumerate(rows, 1):
+        linter.record = str(row["claim_id"])  # as it stands, for what is found in it
         for name in ("claim_id", "doc_id"):
             if (meant := whole_number(row[name])) is not None:
+                numeric.add(name)
                 if row[name] == str(meant):
                     texts.add(name)
                 elif isinstance(row[name], str):
                     message = f"{name} {cut(repr(row[name]))} means {meant}"
                     linter.find("id", message, f"Write {meant}", True)
                 row[name] = meant
+            elif isinstance(row[name], str):
+                words.append((linter.line, str(row["claim_id"]), name, row[name]))
         linter.record = str(row["claim_id"])
         linter.order.append(linter.record)
         pair = (str(row["model"]), linter.record, str(row["doc_id"]))
@@ -56,7 +62,8 @@ def table(linter: Linter) -> str:
             found = linter.find(
                 "id", "no claim has this id", "Take the row out", True, done="Deleted"
             )
-            linter.strangers.append((found, linter.record, row))
+            linter.strangers.append((found, row))
+            linter.kept.append((linter.record, row))
         if row["predicted_label"] not in NEI:
             row["predicted_label"] = linter.label(row["predicted_label"], (*LABELS, "NEI"))
         for name in ("rank", "p_support", "p_contradict"):
@@ -86,10 +93,11 @@ def table(linter: Linter) -> str:
     for key in sorted(given & gaps.keys()):  # who has none of a kind leaves it out
         for linter.line, linter.record, message in gaps[key]:
             linter.find("nan", message, _UNRANKED, level="warning")
+    for linter.line, linter.record, name, word in words:
+        stranger = name == "claim_id" and linter.claims and word not in linter.claims  # told above
+        if name in numeric and not stranger:
+            linter.find("id", f"{name} {cut(repr(word))} is no number", "Write a number")
     linter.line = linter.record = None
-    for name in sorted(texts):
-        message = f"{name} is a column of texts, and the official script joins it with numbers"
-        linter.find("id", message, "Write numbers", True, "warning")
     for model, numbers in ranks.items():
         if again := len(numbers) - len(set(numbers)):
             message = f"{again} of {len(numbers)} ranks of {model} stand there again"
@@ -98,6 +106,10 @@ def table(linter: Linter) -> str:
             message = f"the ranks of {model} begin with {min(numbers):g}, which is read as 1"
             linter.find("rank", message, "Count from 1")
     linter.settle_strangers(bool(set(linter.claims or ()) - set(linter.order)))
+    for name in sorted(texts):
+        message = f"{name} is a column of texts, and the official script joins it with numbers"
+        whole = all(type(row[name]) is int for _, row in linter.kept)  # see `as_table`
+        linter.find("id", message, "Write numbers", whole, "warning")
     return "SciFact-Open"
 
 

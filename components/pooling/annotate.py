@@ -204,7 +204,7 @@ def read_pool(folder: Path) -> list[Pooled]:
 def read_sheets(
     folder: Path, pooled: list[Pooled], on_error: str = "stop", bad: list[BadLine] | None = None
 ) -> tuple[list[Judgement], list[str]]:
-    """(the judgements of all sheets, notes on sheets and rows that are missing).
+    """(the judgements of all sheets, notes on sheets, rows and labels that are missing).
 
     Raises ClaimflowError when there is no sheet, or one that nobody was given.
     """
@@ -243,6 +243,13 @@ def read_sheets(
             notes.append(
                 f"{paths[name]} has no row that counts for documents that it judges "
                 f"({len(pairs)}), which stay open; the first: claim {claim}, document {doc}."
+            )
+    for name, path in paths.items():
+        own = [j for j in judgements if j.annotator == name]
+        if empty := [j for j in own if j.label is None]:
+            notes.append(
+                f"{path} has no label yet in {len(empty)} of {len(own)} rows; the first: claim "
+                f"{empty[0].claim}, document {empty[0].doc}."
             )
     return judgements, notes
 
