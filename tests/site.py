@@ -38,18 +38,11 @@ class Site:
 
     def answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         path = handler.path
-        with self._lock:
-            self.log.append(path)
-            self.seen[path] = dict(handler.headers.items())
-            self._running += 1
-            self.most = max(self.most, self._running)
         try:
-            found = self.routes.get(path) or self.routes.get(path.partition("?")[0], self.other)
-            given = found(handler) if callable(found) else found
+            given = self._reply(handler, path)
             if given is None:
                 handler.close_connection = True
                 return
-            time.sleep(given.delay)
             body = given.body if given is not self.other else page(path)
             handler.send_response(given.status)
             for name, value in ({"Content-Length": str(len(body))} | given.headers).items():
@@ -58,6 +51,21 @@ class Site:
             handler.wfile.write(body)
         except OSError:  # the other side left
             handler.close_connection = True
+
+    def _reply(self, handler: http.server.BaseHTTPRequestHandler, path: str) -> Answer | None:
+        """A request is under way until its reply begins: who has the reply may ask again before
+        this thread goes on."""
+        with self._lock:
+            self.log.append(path)
+            self.seen[path] = dict(handler.headers.items())
+            self._running += 1
+            self.most = max(self.most, self._running)
+        try:
+            found = self.routes.get(path) or self.routes.get(path.partition("?")[0], self.other)
+            given = found(handler) if callable(found) else found
+            if given is not None:
+                time.sleep(given.delay)
+            return given
         finally:
             with self._lock:
                 self._running -= 1
