@@ -4,13 +4,16 @@ UTF-8, or UTF-16 where the file begins with its mark."""
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import functools
 import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -42,17 +45,50 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
+def remembered(key: str, make: Callable[[], str]) -> str:
+    """The text that `make()` gives, made once on this machine instead of once a process.
+
+    key: hexadecimal, of all that the text follows from. A text that is lost or damaged is made
+    again; a home that can't be written to costs time alone.
+    """
+    path = home() / "memo" / key[:2] / key
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        check, _, text = path.read_text(encoding="utf-8").partition("\n")
+        if check == digest(text.encode()):
+            return text
+    text = make()
+    aside = path.with_name(f".{uuid.uuid4().hex}.part")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            aside.write_text(f"{digest(text.encode())}\n{text}", encoding="utf-8")
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+    return text
+
+
+LARGE = 2**20  # bytes: of smaller files the digest is found as fast as remembered
+SETTLED = 2.0  # seconds: a file written since could be written again at the same time of its clock
+
+
 @functools.lru_cache(maxsize=65536)
 def _digest_at(path: str, size: int, mtime_ns: int, ctime_ns: int, inode: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    def read() -> str:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+    if size < LARGE or time.time() - max(mtime_ns, ctime_ns) / 1e9 < SETTLED:
+        return read()
+    state = f"{os.path.abspath(path)} {size} {mtime_ns} {ctime_ns} {inode}"
+    return remembered(digest(state.encode()), read)
 
 
 def file_digest(path: Path) -> str:
     """Digest of a file's content.
 
-    Remembered in this process while size, times and inode stay; ctime can't be set back by hand,
-    so an edit in place is always seen.
+    Remembered, of a large file on this machine and else in this process, while size, times and
+    inode stay; ctime can't be set back by hand, so an edit in place is always seen.
     """
     try:
         s = path.stat()

@@ -28,8 +28,8 @@ import msgspec
 
 from components.cache import Action, Artifact, Cache, key_of
 from components.errors import ClaimflowError
-from components.files import digest, file_digest, folder_digest, language_data
-from components.records import Case, Claim, encode
+from components.files import digest, file_digest, folder_digest, language_data, remembered
+from components.records import Case, Claim, decode, encode
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -384,7 +384,7 @@ _BEGAN = time.time_ns()  # this process, nearly
 _parse_lock = threading.Lock()  # CPython 3.11 counts the depth of all threads' parsing as one's
 
 
-@functools.cache  # most components import the same few: a sweep would parse them hundreds of times
+@functools.cache  # most components import the same few: a sweep would read them hundreds of times
 def _parse(module: str) -> tuple[str, set[str]]:
     """(digest of the code without docstrings, modules that it imports) of one module."""
     spec = importlib.util.find_spec(module)
@@ -396,24 +396,39 @@ def _parse(module: str) -> tuple[str, set[str]]:
     source = Path(spec.origin).read_text(encoding="utf-8")
     # Edited since it was imported: what it makes is kept under a key that nobody finds.
     edited = before and _BEGAN < Path(spec.origin).stat().st_mtime_ns <= time.time_ns()
-    with _parse_lock:
-        tree = ast.parse(source)
+    # Parsing takes most of the start of a flow, and gives what the source says.
+    reader = key_of(file_digest(Path(__file__)), sys.version, source)
+    code, statements = decode(remembered(reader, lambda: _read(source)).encode(), _READ)
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
     imported = {package, module.rpartition(".")[0]} - {"", module}  # their code is run, too
+    for name, names in statements:
+        name = importlib.util.resolve_name(name, package)
+        imported.add(name)
+        if names and _is_own(name.partition(".")[0]):
+            imported |= _modules(name, names)
+    return code + f" {uuid.uuid4()}" * edited, imported
+
+
+_READ: Any = tuple[str, list[tuple[str, list[str]]]]
+
+
+def _read(source: str) -> str:
+    """As JSON: (digest of the code without docstrings, its imports), an import as the module, with
+    dots in front of a relative one, and the names that are taken from it."""
+    with _parse_lock:
+        tree = ast.parse(source)
+    imports: list[tuple[str, list[str]]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imported.update(alias.name for alias in node.names)
+            imports += [(alias.name, []) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             name = "." * node.level + (node.module or "")
-            name = importlib.util.resolve_name(name, package)
-            imported.add(name)
-            if _is_own(name.partition(".")[0]):
-                imported |= _modules(name, [alias.name for alias in node.names])
+            imports.append((name, [alias.name for alias in node.names]))
         elif isinstance(node, ast.Call) and node.args:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             given = getattr(node.args[0], "value", None)
             if called in ("import_module", "__import__") and isinstance(given, str):
-                imported.add(importlib.util.resolve_name(given, package))
+                imports.append((given, []))
         body = getattr(node, "body", None)
         if (
             isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
@@ -423,7 +438,7 @@ def _parse(module: str) -> tuple[str, set[str]]:
             and isinstance(body[0].value.value, str)
         ):
             node.body = body[1:]
-    return digest(ast.dump(tree).encode()) + f" {uuid.uuid4()}" * edited, imported
+    return encode((digest(ast.dump(tree).encode()), imports)).decode()
 
 
 def _modules(package: str, names: list[str]) -> set[str]:

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 def main(config: DictConfig) -> RunRecord:
     """One point: alone, or of the sweep that Hydra is going through."""
-    from flows.publish import show
-    from flows.record import write_out
     from flows.sweep import current
 
     if sweep := current():
         return sweep.point(config)
     record = run(config)
+    from flows.publish import show
+    from flows.record import write_out
+
     show(record, config)
     write_out(config, [record])
     return record
@@ -37,16 +38,24 @@ def main(config: DictConfig) -> RunRecord:
 
 def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     """Run the system that `config` describes, and keep the run."""
+    from flows.runners import prefect_api
+
+    with prefect_api():  # first: its server starts while this process gets ready
+        if log is None:
+            from flows.log import Log
+
+            check(config)  # a run that can't start leaves nothing behind
+            check_primary([config])
+            log = Log(config)
+        return _run(config, log)
+
+
+def _run(config: DictConfig, log: Log) -> RunRecord:
     from prefect import flow
 
-    from flows.log import Log
-    from flows.runners import prefect_api, task_runner
+    from flows.runners import task_runner
     from flows.stages import evaluate, predict, prepare
 
-    if log is None:
-        check(config)  # a run that can't start leaves nothing behind
-        check_primary([config])
-        log = Log(config)
     with log:
         if log.record.parent:
             check(config, several=True)  # a point of a sweep that can't start is kept as failed
@@ -58,13 +67,12 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
             scores = evaluate(config, data, cases, log)
             publish(config, data, cases, scores, log)
 
-        with prefect_api():
-            # Needed at the end; now the server starts meanwhile.
-            from flows.publish import publish
+        # Needed at the end; now the server still starts.
+        from flows.publish import publish
 
-            if config.tracking.uri:
-                import mlflow  # noqa: F401
-            experiment.with_options(task_runner=task_runner(config.runner))()
+        if config.tracking.uri:
+            import mlflow  # noqa: F401
+        experiment.with_options(task_runner=task_runner(config.runner))()
     return log.record
 
 

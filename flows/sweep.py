@@ -52,7 +52,10 @@ class Sweep:
     def point(self, config: DictConfig) -> RunRecord:
         """Run one point; what goes wrong in it is its own affair."""
         from flows.experiment import run
+        from flows.runners import prefect_api
 
+        if self.log is None:
+            self.api.enter_context(prefect_api())
         overrides = dict(_split(text) for text in HydraConfig.get().overrides.task)
         axes = {axis: overrides[axis] for axis in self.axes if axis in overrides}
         if self.log is None:
@@ -83,10 +86,8 @@ class Sweep:
             raise self.refused
 
     def _begin(self, config: DictConfig) -> None:
-        from flows.runners import prefect_api
         from flows.tracking import end_killed, open_parent
 
-        self.api.enter_context(prefect_api())
         parent = config.copy()
         parent.name = _sweep_name(config, list(self.axes))
         self.config, self.log = parent, Log(parent, self.axes, None)

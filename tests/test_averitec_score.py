@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nltk
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from components.cache import Cache
 from components.errors import ClaimflowError
@@ -26,6 +28,7 @@ from components.score.averitec import (
     hungarian_meteor,
 )
 from components.score.base import Scores, score_once
+from components.score.matching import best_sum
 from components.score.meteor import meteor
 from components.words import tokenise
 
@@ -93,6 +96,27 @@ def test_assignment_is_the_best_one_to_one_not_the_greedy() -> None:
     assert assignment([[0.9, 0.8, 0.1]]) == pytest.approx(0.3)
     assert assignment([[0.9], [0.8], [0.1]]) == 0.9
     assert assignment([]) == 0
+
+
+@given(
+    st.tuples(st.integers(1, 9), st.integers(1, 9)).flatmap(
+        lambda shape: arrays(float, shape, elements=st.integers(-3, 9).map(lambda n: n / 7))
+    )
+)
+def test_no_matching_has_a_larger_sum(scores: Any) -> None:
+    from scipy.optimize import linear_sum_assignment
+
+    expected = scores[linear_sum_assignment(scores, maximize=True)].sum()
+    assert best_sum(scores) == pytest.approx(expected, abs=1e-12)
+    assert best_sum(scores.T) == pytest.approx(expected, abs=1e-12)
+
+
+def test_matching_of_a_large_matrix() -> None:
+    from scipy.optimize import linear_sum_assignment
+
+    scores = np.random.default_rng(13).random((60, 80))
+    expected = scores[linear_sum_assignment(scores, maximize=True)].sum()
+    assert best_sum(scores) == pytest.approx(expected, abs=1e-12)
 
 
 def test_boolean_explanation_counts() -> None:

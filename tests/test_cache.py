@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components import files
 from components.cache import Action, Cache, key_of
 from components.errors import ClaimflowError
-from components.files import ROOT, digest, write_whole
+from components.files import ROOT, digest, file_digest, remembered, write_whole
 
 
 @pytest.fixture
@@ -265,3 +266,62 @@ def test_clean_never_takes_what_a_running_process_used(cache: Cache) -> None:
         user.communicate("")
     Cache(cache.folder).clean(older_than=0)  # the user has ended; `fresh` touched, but is closed
     assert Cache(cache.folder).lookup("u" * 32) is None
+
+
+# What every process would compute anew
+
+
+@pytest.fixture
+def new_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and files that count as written long ago."""
+    monkeypatch.setenv("CLAIMFLOW_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(files, "SETTLED", -1)
+    files._digest_at.cache_clear()
+    return tmp_path / "home"
+
+
+def another_process() -> None:
+    files._digest_at.cache_clear()
+
+
+def test_the_digest_of_a_large_file_is_found_once_on_this_machine(
+    new_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = new_home.parent / "model"
+    data = bytearray(files.LARGE)
+    path.write_bytes(data)
+    assert file_digest(path) == digest(bytes(data))
+    another_process()
+    with monkeypatch.context() as patch:
+        patch.setattr(files.hashlib, "file_digest", None)  # what would read it
+        assert file_digest(path) == digest(bytes(data))
+
+    before = path.stat()
+    data[-1] = 1
+    path.write_bytes(data)  # as large, and as old by its date
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file_digest(path) == digest(bytes(data))
+
+    for kept in new_home.rglob("memo/*/*"):  # damaged
+        kept.write_text(kept.read_text()[:-1] + "x")
+    another_process()
+    assert file_digest(path) == digest(bytes(data))
+
+
+def test_a_file_that_may_still_be_written_is_read_again(
+    new_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "SETTLED", 2.0)
+    path = new_home.parent / "model"
+    path.write_bytes(bytes(files.LARGE))
+    file_digest(path)
+    assert not new_home.exists()
+
+
+def test_a_home_that_cannot_be_written_to_costs_time_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").write_text("a file stands where the folder would")
+    monkeypatch.setenv("CLAIMFLOW_HOME", str(tmp_path / "home"))
+    assert [remembered("ab12", lambda: "text") for _ in range(2)] == ["text", "text"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["home"]

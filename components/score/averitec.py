@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from components.datasets.submission import FIRST, NO_ANSWER
@@ -21,6 +22,7 @@ from components.records import AVERITEC_LABELS, Claim, Prediction
 from components.score.base import Rankings, Scorer, Scores
 from components.score.calibration import brier
 from components.score.formula import measured
+from components.score.matching import best_sum
 from components.score.meteor import meteors, source
 from components.score.pairing import confusion, note, paired
 from components.score.rows import breakdown
@@ -285,14 +287,8 @@ def hungarian_meteors(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> l
 
 def assignment(matrix: ArrayLike) -> float:
     """Largest sum over a one-to-one choice of cells, divided by the number of columns (gold)."""
-    import numpy as np
-    from scipy.optimize import linear_sum_assignment
-
-    scores = np.array(matrix, dtype=np.float64)
-    if not scores.size:
-        return 0.0
-    chosen = linear_sum_assignment(scores, maximize=True)
-    return float(scores[chosen].sum() / scores.shape[1])
+    scores = np.asarray(matrix, dtype=np.float64)
+    return best_sum(scores) / scores.shape[1] if scores.size else 0.0
 
 
 # Pairing
