@@ -287,8 +287,7 @@ def hungarian_meteors(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> l
 
 def assignment(matrix: ArrayLike) -> float:
     """Largest sum over a one-to-one choice of cells, divided by the number of columns (gold)."""
-    scores = np.asarray(matrix, dtype=np.float64)
-    return best_sum(scores) / scores.shape[1] if scores.size else 0.0
+    return best_sum(matrix) / max(np.shape(matrix)[-1], 1)
 
 
 # Pairing
