@@ -195,6 +195,10 @@ def test_another_form_is_refused_and_both_are_named() -> None:
     ]:
         with pytest.raises(ClaimflowError, match=forms):
             scorer.score(gold, predictions)
+    with pytest.raises(
+        ClaimflowError, match=r"labels are of FEVER \(1 of 1\): `.*flows.lint .*fix"
+    ):
+        Averitec2024().score(GOLD, [says(0, "", "REFUTES")])
     # One of the right form is enough, and so is a label that no form has.
     assert Averitec2024(draws=2).score(GOLD, [*fever, says(1, "")]).measures["accuracy"].value
     wrong = [says(0, "", "Refutd")]

@@ -1565,6 +1565,25 @@ def test_scifact_documents_in_a_list_become_an_object(tmp_path: Path) -> None:
     assert found.message.endswith("its keys are id, evidence")
 
 
+def test_keys_of_other_forms_are_renamed_in_fever_and_scifact(tmp_path: Path) -> None:
+    said: list[tuple[dict[str, Any], str, str]] = [
+        ({"claim_id": 7, "predicted_label": "REFUTES", "predicted_evidence": [["A", 1]]},
+         "FEVER", "'claim_id' for id"),
+        ({"id": 7, "pred_label": "REFUTES", "predicted_evidence": [["A", 1]]},
+         "FEVER", "'pred_label' for predicted_label"),
+        ({"claim_id": 7, "evidence": {"8": {"label": "SUPPORT", "sentences": [1]}}},
+         "SciFact", "'claim_id' for id"),
+    ]  # fmt: skip
+    for line, form, wrong in said:
+        report = checked(tmp_path, json.dumps(line), repaired=tmp_path / "mended")
+        assert (report.form, report.errors, report.left_out) == (form, [], 0)
+        assert [f.rule for f in report.findings] == ["schema"]
+        with pytest.raises(ClaimflowError, match=f"form of {form} but for its keys, {wrong}"):
+            read_submission(tmp_path / "pred.json")
+        (found,) = read_submission(tmp_path / "mended")
+        assert (found.id, len(found.findings)) == ("7", 1)
+
+
 def test_no_rule_of_documents_speaks_of_qas() -> None:
     may_fire = RULES.keys() - {"empty-qa", "long-evidence", "repeated-question", "delimiter"}
     for form in ("FEVER", "SciFact", "SciFact-Open"):

@@ -120,8 +120,8 @@ def several(found: dict[str, list[int]]) -> str | None:
 
 
 def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
-    """{key: the one that is due} for a record of 2024 or of FEVER whose label, evidence or id is
-    called otherwise there."""
+    """{key: the one that is due} for a record of 2024, FEVER or SciFact whose label, evidence or id
+    is called otherwise there."""
     due: dict[str, str] = {}
     if form == "2024" and not {"questions", "string_evidence"} & raw.keys():
         if _of(raw.get("evidence"), str):
@@ -140,6 +140,10 @@ def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
         said = items if isinstance(items, list) else []
         if "evidence" in raw and all(_is_sentence(x) or isinstance(x, str) for x in said):
             due["evidence"] = "predicted_evidence"
+    elif form == "FEVER" and "pred_label" in raw and "predicted_label" not in raw:
+        due["pred_label"] = "predicted_label"
+    if form in FACTS and raw.get("claim_id") is not None and raw.get("id") is None:
+        due["claim_id"] = "id"
     return due
 
 
@@ -167,7 +171,7 @@ def _possible(raw: dict[str, Any]) -> set[str]:
     forms = {"first EvalAI"}
     if not {"pred_label", "label", "predicted_label"}.isdisjoint(raw):
         forms.add("2024")
-    if "id" in raw:
+    if {"id", "claim_id"} & raw.keys():
         forms.add("FEVER")
         forms |= {"SciFact"} if isinstance(raw.get("evidence"), dict) else set()
     if "label" in raw and not {"predicted_label", "predicted_evidence"} & raw.keys():
@@ -222,7 +226,8 @@ def _is_fever(raw: dict[str, Any]) -> bool:
 def _is_text(raw: dict[str, Any]) -> bool:
     """Whether its evidence is texts: AVeriTeC's of the first EvalAI, or FEVER's gone wrong."""
     others = {"pred_label", "questions", "string_evidence"}
-    return "id" in raw and others.isdisjoint(raw) and _kinds(raw) == {str}
+    named = bool({"id", "claim_id"} & raw.keys())
+    return named and others.isdisjoint(raw) and _kinds(raw) == {str}
 
 
 def _is_fevers(label: Any) -> bool:

@@ -43,6 +43,12 @@ def check_form(predictions: Sequence[Prediction], form: str) -> None:
     found = collections.Counter(filter(None, map(form_of, predictions)))
     if found and form not in found:
         other, count = found.most_common(1)[0]
+        if form == "AVeriTeC" and other == "FEVER" and any(p.evidence for p in predictions):
+            raise ClaimflowError(
+                "The evidence of these predictions is of AVeriTeC, and their labels are of FEVER "
+                f"({count} of {len(predictions)}): `python -m flows.lint predictions=FILE fix=true`"
+                " writes a file with the labels of AVeriTeC."
+            )
         raise ClaimflowError(
             f"This scorer reads predictions of {form}, and these are of {other} "
             f"({count} of {len(predictions)}): choose {SCORERS[other]}, or give those of a system "
