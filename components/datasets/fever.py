@@ -262,7 +262,7 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
             )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
-        id=str(record.id),
+        id=str(record.id).strip(),
         claim=str(raw.get("claim") or ""),
         evidence=[],
         label=(record.predicted_label or "").upper(),  # the official scorer compares without case

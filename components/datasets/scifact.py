@@ -224,7 +224,7 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
         )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
-        id=str(record.id),
+        id=str(record.id).strip(),
         claim=str(raw.get("claim") or ""),
         evidence=[],
         label="",

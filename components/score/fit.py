@@ -14,6 +14,7 @@ from components.datasets.base import normalised
 from components.datasets.submission import FIRST
 from components.errors import ClaimflowError, listed
 from components.records import AVERITEC_LABELS, Answer, Claim, Prediction, Question
+from components.score.pairing import first_of_each, note
 
 MOST = 0.8  # share of claims with another text from which on predictions are refused
 FEWEST = 5  # texts that tell; of fewer, another one is only noted
@@ -147,12 +148,24 @@ def check_texts(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> lis
 
 
 def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
-    """Notes on evidence that is not there."""
+    """Notes on evidence that is not there, or can't be right, of the predictions that count."""
+    first, _, _ = first_of_each(predictions, gold)
+    predictions = [first[claim.id] for claim in gold if claim.id in first]
     if not predictions:
         return []
     notes: list[str] = []
-    place = {claim.id: n for n, claim in enumerate(gold)}
-    predictions = sorted(predictions, key=lambda p: place.get(p.id, len(place)))
+    documents = {doc for claim in gold for known in claim.gold for doc, _ in known.items}
+    if form == "SciFact" and all(map(str.isdecimal, documents)):
+        note(
+            notes,
+            "Documents that can't be found, as their ids are no numbers",
+            (
+                f"claim {p.id}, '{f.doc}'"
+                for p in predictions
+                for f in p.findings
+                if f.label and not f.doc.isdecimal()
+            ),
+        )
     if form == "SciFact" and not any(f.label for p in predictions for f in p.findings):
         notes.append("No prediction labels a document: all are without evidence (NEI).")
     if form == "FEVER":
