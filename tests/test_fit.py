@@ -19,7 +19,9 @@ GOLD = [
         id=str(i),
         text=text,
         label="Refuted",
-        questions=[Question(question="Did it?", answers=[Answer(answer="No.")])],
+        questions=[
+            Question(question="Did it?", answers=[Answer(answer="No.", answer_type="Extractive")])
+        ],
     )
     for i, text in enumerate(DAMS)
 ]
