@@ -135,6 +135,10 @@ def test_predictions_that_moved_from_some_claim_on_are_refused() -> None:
     assert moved([*range(294), *reversed(range(294, 300))]) == (
         "The claims are there under other ids: give each prediction the id of its claim."
     )
+    said = [says(i, gold[i + (i > 110)].text) for i in range(299)]
+    said[3].claim = "A dam held."  # told anew, which is not what they are refused for
+    with pytest.raises(ClaimflowError, match=r"189 of 299 .*, first id 111: 'Dam 112 broke.'"):
+        check_texts(said, gold)
     assert moved([*range(297), 298, 299]) == (  # too few to refuse all of them
         "Predictions whose claim is that of another gold claim, so that their id is wrong "
         "(2 of 299): 297, 298."

@@ -114,7 +114,7 @@ def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
     # A text may be told anew, but that of another claim has a wrong id.
     wrong = len(found.moved) >= max(FEWEST_MOVED, MOVED * len(known))
     if wrong or (len(known) >= FEWEST and len(other) > MOST * len(known)):
-        id, text = other[0]
+        id, text = next(iter(found.moved)) if wrong else other[0]
         mine, theirs = differing(text, claims[id])
         found.message = (
             f"{len(other)} of {len(known)} predictions have another claim than the gold file has "
