@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
 from flows.cli import entry
+from flows.runners import prefect_api
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -27,7 +28,7 @@ def main(config: DictConfig) -> RunRecord:
 
     if sweep := current():
         return sweep.point(config)
-    record = run(config)
+    record = run(config)  # first: it starts what gets ready beside it
     from flows.publish import show
     from flows.record import write_out
 
@@ -36,28 +37,23 @@ def main(config: DictConfig) -> RunRecord:
     return record
 
 
+@prefect_api()
 def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     """Run the system that `config` describes, and keep the run."""
-    from flows.runners import prefect_api
     from flows.tracker import start
 
-    with prefect_api():  # first: its server starts while this process gets ready, as the tracker
-        start(config)
-        if log is None:
-            from flows.log import Log
-
-            check(config)  # a run that can't start leaves nothing behind
-            check_primary([config])
-            log = Log(config)
-        return _run(config, log)
-
-
-def _run(config: DictConfig, log: Log) -> RunRecord:
+    start(config)  # it gets ready while this process does, as Prefect's server
     from prefect import flow
 
+    from flows.log import Log
+    from flows.publish import publish
     from flows.runners import task_runner
     from flows.stages import evaluate, predict, prepare
 
+    if log is None:
+        check(config)  # a run that can't start leaves nothing behind
+        check_primary([config])
+        log = Log(config)
     with log:
         if log.record.parent:
             check(config, several=True)  # a point of a sweep that can't start is kept as failed
@@ -68,8 +64,6 @@ def _run(config: DictConfig, log: Log) -> RunRecord:
             cases = predict(config, data, log)
             scores = evaluate(config, data, cases, log)
             publish(config, data, cases, scores, log)
-
-        from flows.publish import publish  # needed at the end; now the server still starts
 
         experiment.with_options(task_runner=task_runner(config.runner))()
     return log.record

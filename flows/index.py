@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.cli import entry
+from flows.runners import prefect_api
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
+@prefect_api()
 def main(config: DictConfig) -> None:
     """Run the pipeline up to the chunker, then index every store that came out of it."""
     from prefect import flow
@@ -24,10 +26,10 @@ def main(config: DictConfig) -> None:
     from flows.log import Log
     from flows.publish import write_stages
     from flows.record import write_out
-    from flows.runners import prefect_api, task_runner
+    from flows.runners import task_runner
     from flows.stages import predict, prepare
 
-    with prefect_api(), Log(config, keep=False) as log:
+    with Log(config, keep=False) as log:
 
         @flow(name="index")
         def run() -> None:

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.cli import entry
+from flows.runners import prefect_api
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
+@prefect_api()
 def main(config: DictConfig) -> None:
     """Prepare the data, run the pipeline, write what it gave."""
     from prefect import flow
@@ -26,13 +28,13 @@ def main(config: DictConfig) -> None:
     from flows.log import Log, number
     from flows.publish import write_predictions, write_stages
     from flows.record import write_out
-    from flows.runners import prefect_api, task_runner
+    from flows.runners import task_runner
     from flows.stages import predict, prepare
 
     if not config.get("to"):
         raise ClaimflowError("Where to? Give a folder: +to=predictions")
     to, until = Path(config.to), config.get("until")
-    with prefect_api(), Log(config, keep=False) as log:
+    with Log(config, keep=False) as log:
 
         @flow(name="predict", flow_run_name=log.record.name.replace("{", "("))
         def run() -> None:

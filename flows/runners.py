@@ -69,7 +69,7 @@ def limited() -> bool:
 @contextlib.contextmanager
 def prefect_api() -> Iterator[None]:
     """Where flows are reported to: the server that Prefect's settings name, else one of this
-    process."""
+    process, which gets ready while the process imports the rest: a flow enters this first."""
     from prefect.context import refresh_global_settings_context as refresh
     from prefect.settings import (
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.cli import entry
+from flows.runners import prefect_api
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from flows.log import Log
 
 
+@prefect_api()
 def main(config: DictConfig) -> None:
     """Build, print and write the report. After that raises what stopped the search, or that claims
     have no store."""
@@ -33,7 +35,7 @@ def main(config: DictConfig) -> None:
 
     from components.errors import ClaimflowError
     from flows.log import Log, number
-    from flows.runners import prefect_api, task_runner
+    from flows.runners import task_runner
     from flows.storing import check, run
 
     check(config)
@@ -45,8 +47,7 @@ def main(config: DictConfig) -> None:
         def build_stores() -> None:
             stores.extend(run(config, log, stopped))
 
-        with prefect_api():
-            build_stores.with_options(task_runner=task_runner(config.runner))()
+        build_stores.with_options(task_runner=task_runner(config.runner))()
     show(config, log, stores)
     if stopped:
         raise stopped[0]

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.cli import entry
+from flows.runners import prefect_api
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from flows.stages import Scope
 
 
+@prefect_api()
 def main(config: DictConfig) -> None:
     """Fit the step that `learn` names, or every step that learns, and copy it into `to`."""
     from prefect import flow
@@ -41,7 +43,7 @@ def main(config: DictConfig) -> None:
     from flows.build import build, step_configs
     from flows.log import Log
     from flows.record import write_out
-    from flows.runners import prefect_api, task_runner
+    from flows.runners import task_runner
     from flows.stages import learning, prepare
 
     wanted, steps = config.get("learn"), step_configs(config)
@@ -49,7 +51,7 @@ def main(config: DictConfig) -> None:
         raise ClaimflowError(
             f"learn={wanted} is no step here.{nearest(wanted, steps)} Steps: {', '.join(steps)}."
         )
-    with prefect_api(), Log(config, keep=False) as log:
+    with Log(config, keep=False) as log:
 
         @flow(name="train")
         def run() -> None:
