@@ -7,6 +7,7 @@ and after the request that it was at.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -137,4 +138,6 @@ def serve() -> None:
     for line in sys.stdin.buffer:
         request = decode(line, Request)
         os.chdir(request.cwd)
-        answers.write(encode(Answer(run_id=_answer(request))) + b"\n")
+        answer = encode(Answer(run_id=_answer(request)))
+        with contextlib.suppress(BrokenPipeError):  # the run was killed meanwhile
+            answers.write(answer + b"\n")
