@@ -1562,11 +1562,76 @@ def test_a_csv_without_delimiters_has_lost_its_structure(tmp_path: Path) -> None
     report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
     (found,) = [f for f in report.findings if f.rule == "delimiter"]
     assert "no cell has the delimiter" in found.message
-    assert report.unrepaired == "its cells have no delimiters"
+    assert report.unrepaired == "its cells have lost their delimiters"
     assert not (tmp_path / "mended").exists()
     whole = text.replace("Who? Her.", f"Who?{INNER}Her.{OUTER}", 2)
     report = checked(tmp_path, whole, "pred.csv", repaired=tmp_path / "mended")
-    assert len([f for f in report.findings if f.rule == "delimiter" and f.fixed]) == 18
+    assert len([f for f in report.findings if f.rule == "delimiter" and not f.fixable]) == 18
+
+
+TWO = f"Who?{INNER}Her.{OUTER}When?{INNER}Then.{OUTER}"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        TWO.replace("\n", "\n\n"),
+        TWO.replace("\n", "\r\r\n"),
+        TWO.replace(INNER + "H", OUTER + "H").replace(INNER + "T", OUTER + "T")
+        .replace(OUTER + "W", INNER + "W").removesuffix("\n"),
+    ],
+)  # fmt: skip
+def test_delimiters_that_are_wrong_throughout_are_mended(tmp_path: Path, cell: str) -> None:
+    mended = tmp_path / "mended.csv"
+    report = checked(tmp_path, csv_of(cell), "pred.csv", repaired=mended)
+    assert {f.rule for f in report.findings} == {"delimiter"}
+    assert report.errors == []
+    assert mended.read_text() == csv_of(TWO)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        f"Who?{INNER}Her.{INNER}When?{INNER}Then.{OUTER}",  # ten QAs would become one
+        f"Who?{INNER}Her.{INNER}When?{OUTER}",
+        f"Who?{INNER}Her.{OUTER}When?{OUTER}Then.{OUTER}",
+        f"Who?{INNER}Her.{OUTER}" * 10 + "When?",
+        "[]",
+    ],
+)
+def test_a_cell_with_unclear_delimiters_stays_as_it_is(tmp_path: Path, cell: str) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}") + csv_of(cell, 1, "refuted").partition("\n")[2]
+    mended = tmp_path / "mended.csv"
+    report = checked(tmp_path, text, "pred.csv", repaired=mended)
+    (error, *_) = report.errors
+    assert (error.rule, error.record) == ("delimiter", "1")
+    assert pandas.read_csv(mended).iloc[1].tolist() == [1, "c", cell, "Refuted", "pred"]
+
+
+def test_blank_parts_of_a_cell_are_left_out(tmp_path: Path) -> None:
+    qas = "".join(f"Who{n}?{INNER}Her.{OUTER}" for n in range(10))
+    text = csv_of(f"{qas}\n".replace(INNER, INNER * 2, 1))
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [(f.rule, f.done) for f in report.findings] == [
+        ("delimiter", "Mended"), ("delimiter", "Deleted"),
+    ]  # fmt: skip
+    assert (tmp_path / "mended.csv").read_text() == csv_of(qas)
+
+
+def test_what_a_split_holds_that_is_none_is_kept(tmp_path: Path) -> None:
+    cell = f"Who?{INNER}Her.{OUTER}"
+    text = csv_of(cell) + f'1,c,"{cell}",pred,Refuted\n2,c,"{cell}",Refuted\n'
+    torn = f'3,c,"{cell}",Refuted, which is half of a text\n4,c,"{cell}",Refuted,Refuted\n'
+    report = checked(tmp_path, text + torn, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [f.record for f in report.errors] == ["3", "4"]
+    assert all("cells stand in others' places" in f.message for f in report.errors)
+    whole = csv_of(cell) + "".join(csv_of(cell, n).partition("\n")[2] for n in (1, 2))
+    assert (tmp_path / "mended.csv").read_text() == whole + torn
+
+
+def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}").replace("split\n", "split,,\n")
+    assert "has columns without a name" in str(checked(tmp_path, text, "pred.csv").errors)
 
 
 def test_a_page_with_spaces_is_told(tmp_path: Path) -> None:

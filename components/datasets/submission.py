@@ -313,10 +313,10 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         with open_text(path) as lines:
             reader = csv.DictReader(lines)
             missing = [x for x in ("id", "evi", "label") if x not in (reader.fieldnames or [])]
-            if len(set(reader.fieldnames or [])) < len(reader.fieldnames or []):
-                raise ClaimflowError(
-                    f"{path} has a column twice: its header must be {','.join(HEADER)}."
-                )
+            names = list(reader.fieldnames or [])
+            if len(set(names)) < len(names):
+                what = "columns without a name" if names.count("") > 1 else "a column twice"
+                raise ClaimflowError(f"{path} has {what}: its header must be {','.join(HEADER)}.")
             if missing:
                 stripped = {(name or "").strip() for name in reader.fieldnames or []}
                 spaces = stripped.issuperset(missing) * ", but for white space around names"
@@ -353,8 +353,12 @@ def split_cell(cell: str) -> list[Evidence]:
 
 
 def line_feeds(text: str) -> str:
-    """`text` with the line ends of Windows and of old Macs as line feeds."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    """`text` with the line ends of Windows and of old Macs as line feeds; CR CR LF is one line end,
+    that of Windows written twice over."""
+    return _LINE_END.sub("\n", text)
+
+
+_LINE_END = re.compile(r"\r{0,2}\n|\r")
 
 
 # Both

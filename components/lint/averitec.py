@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from components.datasets.submission import INNER, NO_ANSWER, OUTER, line_feeds
@@ -208,32 +209,61 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
 
 
 def cell(linter: Linter, cell: str) -> str:
-    """The `evi` cell, mended."""
+    """The `evi` cell, mended. It stays as it is where delimiters are wrong so that nobody can tell
+    which text is of which QA."""
     if cell.strip(" ") in MISSING:
         linter.find("nan", "the evidence is read as missing", "Write TAB TAB NEWLINE NEWLINE", True)
         cell = OUTER
     if "\r" in cell:
-        ends = "CR LF" if "\r\n" in cell else "CR"
+        ends = next(end for end in ("\r\r\n", "\r\n", "\r") if end in cell)
+        ends = " ".join({"\r": "CR", "\n": "LF"}[letter] for letter in ends)
         message = f"lines of the cell end in {ends}, so that the evaluator finds no delimiter"
         linter.find("delimiter", message, "End them in LF", True)
         cell = line_feeds(cell)
-    qas = []
+    cell = _exchanged(linter, cell)
+    pairs = []
+    unclear = False
     for part in cell.split(OUTER):
         if not part:
             continue
         question, *answers = part.split(INNER)
         if len(answers) != 1:
+            blank = not part.strip()
+            clear = blank or 0 < len(list(filter(str.strip, answers))) < 2
+            unclear = unclear or not clear
+            shown = cut(part.strip())
             linter.find(
                 "delimiter",
-                f"a QA with {len(answers)} delimiters, at which the evaluator stops: '{cut(part)}'",
-                "Put one between question and answer",
-                True,
+                f"a QA with {len(answers)} delimiters, at which the evaluator stops: '{shown}'",
+                "Put TAB TAB NEWLINE between question and answer, and the same with one more "
+                "NEWLINE behind the answer",
+                clear,
+                done="Deleted" if blank else "Mended",
             )
-        answer = " ".join(answers)
-        pair = (linter.text(question, "question"), linter.text(answer, "answer"))
-        qas.append(Qa(*pair))
+            if blank:
+                continue
+        pairs.append((question, " ".join(filter(None, answers))))
+    if unclear:
+        return cell
+    qas = [Qa(linter.text(q, "question"), linter.text(a, "answer")) for q, a in pairs]
     kept = linter.qas(qas)
     return "".join(f"{qa.question}{INNER}{qa.answer}{OUTER}" for qa in kept) or OUTER
+
+
+def _exchanged(linter: Linter, cell: str) -> str:
+    """The cell with its own delimiters, where others stand in the place of all of them in turn."""
+    ends = [len(feeds) for feeds in _DELIMITER.findall(cell)]
+    for others, what in (((2, 4), "all newlines are doubled"), ((2, 1), "both are exchanged")):
+        number = len(ends) // 2
+        if ends and ends == [*others] * number:
+            message = f"delimiters at which the evaluator stops: {what}"
+            linter.find("delimiter", message, "Write TAB TAB NEWLINE behind a question", True)
+            own = [*(INNER, OUTER) * number, ""]
+            return "".join(map(str.__add__, _DELIMITER.split(cell)[::2], own))
+    return cell
+
+
+_DELIMITER = re.compile(r"\t\t(\n+)")
 
 
 def _left(qas: list[tuple[Qa, Any]]) -> list[Any]:
