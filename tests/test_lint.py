@@ -173,7 +173,7 @@ def accepted_2025(path: Path) -> bool:
         ([{"claim_id": 0}], {("error", "schema")}),
         ([3], {("error", "schema")}),
         ('[{"claim_id": 0, "pred_label"', {("error", "json")}),
-        (json.dumps([record()]) * 2, {("error", "json")}),
+        (json.dumps([record()]) * 2, {("error", "json"), ("error", "id")}),
         (json.dumps([record()])[:-1] + ",]", {("error", "json")}),
         (b"\xef\xbb\xbf" + json.dumps([record()]).encode(), {("error", "encoding")}),
         (json.dumps([record(claim="\xe9")], ensure_ascii=False).encode("latin-1"),
@@ -1699,3 +1699,25 @@ def test_a_run_without_a_claim_is_told(tmp_path: Path) -> None:
     report = checked(tmp_path, line, repaired=tmp_path / "mended")
     assert [(f.rule, f.fixed) for f in report.findings] == [("schema", True)]
     assert [p.claim for p in read_submission(tmp_path / "mended")] == [""]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("{0},\n{1},\n{2},\n", [1, 2, 3]),
+        ("{0},\n{1}\n{2}", [1]),
+        ("[{0}\n{1},\n{2}]", [2]),
+        ("[{0}]\n[{1}]\n\n[{2}]\n", [2, 4]),
+    ],
+)
+def test_a_wrong_comma_costs_no_record(tmp_path: Path, text: str, lines: list[int]) -> None:
+    # Without ids, so that records are told by their place.
+    records = [{"claim": "A.", "label": "Refuted", "string_evidence": [str(n)]} for n in range(3)]
+    for n, line in enumerate(map(json.dumps, records)):
+        text = text.replace(f"{{{n}}}", line)
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.json")
+    assert [f.line for f in report.findings if f.line] == lines
+    assert (report.errors, report.lost, report.unread) == ([], 0, [])
+    assert json.loads((tmp_path / "mended.json").read_text()) == records
+    with pytest.raises(ClaimflowError, match=f"line {lines[0]}: .*(comma|another list)"):
+        read_submission(tmp_path / "pred.json")

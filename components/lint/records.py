@@ -35,9 +35,9 @@ def read_json(linter: Linter) -> str:
     position = 0
     unread = 0
     twice: dict[str, list[Any]] = {}
-    for line, raw in read_lines(linter.source, Any, "skip", bad, twice):
+    for line, raw in read_lines(linter.source, Any, "mend", bad, twice):
         linter.line, linter.record = line, None
-        position += 1 + len(bad) - unread
+        position += 1 + sum(not problem.whole for problem in bad[unread:])
         unread = len(bad)
         try:
             if not isinstance(raw, dict):
@@ -72,7 +72,8 @@ def read_json(linter: Linter) -> str:
         linter.keep(raw, raw.get("claim"))
     for problem in bad:
         linter.line, linter.record = problem.line, None
-        finding = linter.find("json", problem.reason, "Write it anew", problem.whole)
+        remedy = "Write it as JSON has it" if problem.whole else "Write it anew"
+        finding = linter.find("json", problem.reason, remedy, problem.whole)
         if problem.rest:
             finding.fixed, finding.done = linter.fix, "Deleted"
             linter.unread.append(f"the rest of the file, from line {problem.line}")
