@@ -1721,3 +1721,101 @@ def test_a_wrong_comma_costs_no_record(tmp_path: Path, text: str, lines: list[in
     assert json.loads((tmp_path / "mended.json").read_text()) == records
     with pytest.raises(ClaimflowError, match=f"line {lines[0]}: .*(comma|another list)"):
         read_submission(tmp_path / "pred.json")
+
+
+QA = {"question": "Who?", "answer": "Her.", "url": "https://a.example"}
+ASKED = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "meant"),
+    [
+        (record(evidence=[{**QA, "answer": None, "answers": [{"answer": "Her."}]}]),
+         "answers", [QA]),
+        (record(evidence=[{**QA, "answer": None, "Answer": "Her."}]), "Answer", [QA]),
+        (record(evidence=None, evidences=[QA]), "evidences", [QA]),
+        (record(evidence=None, qa_pairs=[QA]), "qa_pairs", [QA]),
+        (record(evidence=None, label="Refuted", id="0", evi=[QA]), "evi", [QA]),
+        (ASKED | {"questions": [{"question": "Who?", "answer": "Her."}]}, "answer",
+         [{"question": "Who?", "answers": [{"answer": "Her."}]}]),
+        # What may be several things stays an error.
+        (record(evidence=[{**QA, "answer": None, "evidence": "Her."}]), "evidence", None),
+        (record(evidence=[{**QA, "answer": None, "answers": ["Her.", "Him."]}]), "answers", None),
+        (record(evidence=[{**QA, "question": None, "asked_question": "Who?"}]),
+         "asked_question", None),
+        (record(evidence=None, evidences=["Her."]), "evidences", None),
+        (record(evidence=None, questions=ASKED["questions"]), "questions", None),
+        (ASKED | {"questions": [{"question": "Who?", "evidence": "Her."}]}, "evidence", None),
+        ({"id": 0, "predicted_label": "Refuted", "evidences": ["Her."]}, "evidences", None),
+        ({"id": 0, "predicted_label": "REFUTES", "evidences": [["A", 1]]}, "evidences", None),
+    ],
+)  # fmt: skip
+def test_evidence_under_another_key_is_mended_or_told(
+    tmp_path: Path, given: Any, key: str, meant: Any
+) -> None:
+    given = {name: value for name, value in given.items() if value is not None}
+    for item in given.get("evidence", []):
+        for name in [name for name in item if item[name] is None]:
+            del item[name]
+    records = [given, given | {"claim": "B."}]
+    for n, one in enumerate(records):
+        one.update({name: n for name in ("claim_id", "id") if name in one})
+    report = checked(tmp_path, records, repaired=tmp_path / "mended.json")
+    assert any(f"'{key}' in its place" in f.message for f in report.findings)
+    with pytest.raises(ClaimflowError, match=f"'{key}' in its place|predicted_evidence is missing"):
+        read_submission(tmp_path / "pred.json")
+    if meant is None:
+        assert any(f"'{key}' in its place" in f.message for f in report.errors)
+        assert json.dumps(key) in Path(report.repaired or tmp_path / "pred.json").read_text()
+        assert not any(f.done == "Deleted" and f.fixed for f in report.findings if f.rule != "gold")
+    else:
+        assert report.errors == []
+        (first, _) = json.loads((tmp_path / "mended.json").read_text())
+        assert first["questions" if "questions" in first else "evidence"] == meant
+
+
+def test_qas_whose_answers_are_not_read_are_no_repeats(tmp_path: Path) -> None:
+    qas = [{"question": "Who?", "said": text} for text in ("Her.", "Him.")]
+    report = checked(tmp_path, [record(evidence=qas, claim="A.\tB")], repaired=tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text())[0]["evidence"] == qas
+    assert len(report.errors) == 2
+
+
+def test_a_record_with_no_evidence_says_so_by_an_empty_list(tmp_path: Path) -> None:
+    given = record(evidence=[], evidence_ranked=[{"text": "x"}])
+    assert checked(tmp_path, [given]).errors == []
+    assert read_submission(tmp_path / "pred.json")[0].evidence == []
+
+
+@pytest.mark.parametrize("written", [json.dumps, str])
+def test_evidence_in_a_text_is_unpacked(tmp_path: Path, written: Any) -> None:
+    records = [record(0, evidence=written([QA])), record(1, evidence=[written(QA)])]
+    report = checked(tmp_path, records, repaired=tmp_path / "mended.json")
+    assert report.errors == []
+    mended = json.loads((tmp_path / "mended.json").read_text())
+    assert [r["evidence"] for r in mended] == [[QA], [QA]]
+
+
+def test_evidence_in_a_text_that_breaks_off_is_told(tmp_path: Path) -> None:
+    torn = json.dumps([QA])[:-5]
+    report = checked(tmp_path, [record(evidence=torn)])
+    (error,) = report.errors[1:]
+    assert "a text of objects, which can't be read" in error.message
+
+
+def test_qas_in_a_form_of_texts_are_told(tmp_path: Path) -> None:
+    given = {"id": 0, "claim": "A.", "predicted_label": "Refuted", "predicted_evidence": [QA]}
+    report = checked(tmp_path, [given], repaired=tmp_path / "mended.json")
+    (error,) = report.errors
+    assert error.remedy == "Write claim_id, pred_label and evidence, as in 2024"
+    assert report.repaired is None
+
+
+def test_nan_under_any_key_is_found(tmp_path: Path) -> None:
+    more = {"confidence": float("nan"), "runs": [{"p": float("nan")}]}
+    report = checked(tmp_path, [record(**more)], repaired=tmp_path / "mended.json")
+    assert [f.message for f in report.findings] == [
+        "confidence, runs[0].p: NaN, which is no JSON"
+    ]  # fmt: skip
+    mended = json.loads((tmp_path / "mended.json").read_text())
+    assert mended == [record(confidence=None, runs=[{"p": None}])]

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from components.datasets.forms import FACTS, Forms, misnamed, several
-from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows
-from components.errors import ClaimflowError, plain
+from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, nans
+from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
 from components.lint.linter import MISSING, Linter
@@ -57,6 +57,7 @@ def read_json(linter: Linter) -> str:
         found.setdefault(form, []).append(line)
         known = len(linter.findings)
         _MEND[form](linter, raw, position - 1)
+        _null(linter, raw)
         try:
             msgspec.convert(raw, FORMS.get(form, Any))
         except msgspec.ValidationError as error:
@@ -86,6 +87,25 @@ def read_json(linter: Linter) -> str:
     elif found:
         _layout(linter, *found)
     return " and ".join(found) or "JSON"
+
+
+def _null(linter: Linter, raw: dict[str, Any]) -> None:
+    """Write null for each NaN that no rule of a field is about."""
+    held = {key: value for key, value in raw.items() if key not in _LABELS}
+    if places := list(nans(held)):
+        linter.find("nan", f"{listed(places, 3)}: NaN, which is no JSON", "Write null", True)
+        raw |= {key: _without_nan(value) for key, value in held.items()}
+
+
+_LABELS = {"label", "pred_label", "predicted_label"}
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if value != value else value
 
 
 def _layout(linter: Linter, form: str) -> None:
