@@ -501,6 +501,8 @@ def is_json(path: Path) -> bool:
             what = f"its cells are parted by {other!r}: save it with commas"
         elif _named(start.lower().split(",")):
             what = "its header has other letters: write it as it stands here"
+        elif {"model", "doc_id"} <= set(start.split(",")):
+            what = "a table of systems (SciFact-Open) is read as Parquet, so save it as that"
         elif len(words) == 6 and words[1] == "Q0":
             what = "it is a TREC run, which scorer=retrieval takes as rankings=FILE"
         raise ClaimflowError(
