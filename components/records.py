@@ -427,7 +427,7 @@ def outline(value: dict[str, Any], alone: bool = True) -> str:
     lists = [k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
     if alone and _OF_RECORDS & value.keys():
         return f"{keys}: it is one record, so put it into a list, or on one line"
-    if len(lists) == 1:
+    if len(lists) == 1 and lists[0] not in _OF_RECORDS:
         number = len(value[lists[0]])
         return f"{keys}: the list of {number} under '{lists[0]}' is what should stand there alone"
     if value and all(isinstance(item, dict) for item in value.values()):

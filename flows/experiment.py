@@ -39,8 +39,10 @@ def main(config: DictConfig) -> RunRecord:
 def run(config: DictConfig, log: Log | None = None) -> RunRecord:
     """Run the system that `config` describes, and keep the run."""
     from flows.runners import prefect_api
+    from flows.tracker import start
 
-    with prefect_api():  # first: its server starts while this process gets ready
+    with prefect_api():  # first: its server starts while this process gets ready, as the tracker
+        start(config)
         if log is None:
             from flows.log import Log
 
@@ -67,11 +69,8 @@ def _run(config: DictConfig, log: Log) -> RunRecord:
             scores = evaluate(config, data, cases, log)
             publish(config, data, cases, scores, log)
 
-        # Needed at the end; now the server still starts.
-        from flows.publish import publish
+        from flows.publish import publish  # needed at the end; now the server still starts
 
-        if config.tracking.uri:
-            import mlflow  # noqa: F401
         experiment.with_options(task_runner=task_runner(config.runner))()
     return log.record
 

@@ -79,14 +79,18 @@ class Log:
             elif not isinstance(error, ClaimflowError):
                 self.record.error = f"{type(error).__name__}: {self.record.error}"
         save(self.record, self.folder)
-        from flows.tracking import end, track
+        from flows.tracker import ask
 
         if self.record.status == "killed":  # who presses Ctrl-C doesn't want to wait
-            end(self.folder, self.config)
+            ask("end", self.folder, self.config).result()
             if self.config.tracking.uri:
                 say(f"  {self.folder} was ended: `python -m flows.track` logs what it left.")
+        elif self.record.parent:  # the other points go on meanwhile
+            logged = ask("track", self.folder, self.config)
+            logged.add_done_callback(lambda _: self._alive.release())
+            return
         else:
-            self.record.mlflow_run_id = track(self.folder, self.config)
+            self.record.mlflow_run_id = ask("track", self.folder, self.config).result()
         self._alive.release()
 
     @contextlib.contextmanager
@@ -166,7 +170,7 @@ def peak_mb() -> float:
 
 def _processes() -> list[int]:
     """This process and those that work for it, where the system lists them (Linux); Prefect's
-    server does no work of ours."""
+    server and the tracker do no work of its stages."""
     pids = [os.getpid()]
     for pid in pids:  # which grows meanwhile
         for listed in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -177,7 +181,8 @@ def _processes() -> list[int]:
 
 def _works(pid: str) -> bool:
     with contextlib.suppress(OSError):
-        return b"prefect.server" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        said = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"prefect.server" not in said and b"flows.tracker" not in said
     return False
 
 

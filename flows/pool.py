@@ -215,6 +215,7 @@ def systems_of(config: Any, bad: list[Any]) -> dict[str, Any]:
     from components.datasets.scifact import read_systems
     from components.datasets.submission import read_submission, whole_file
     from components.errors import ClaimflowError
+    from components.score.fit import form_of
 
     paths = [config.predictions] if isinstance(config.predictions, str) else config.predictions
     found: dict[str, Any] = {}
@@ -229,6 +230,12 @@ def systems_of(config: Any, bad: list[Any]) -> dict[str, Any]:
         )
         if twice := found.keys() & new.keys():
             raise ClaimflowError(f"{path} has {', '.join(sorted(twice))} again, as a file before.")
+        forms = {form_of(prediction) for said in new.values() for prediction in said} - {None}
+        if forms and "SciFact" not in forms:
+            raise ClaimflowError(
+                f"{path} has predictions of {' and '.join(sorted(forms))}, and a pool takes "
+                "documents with labels: give SciFact's or SciFact-Open's."
+            )
         found |= new
     return found
 

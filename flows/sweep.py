@@ -47,15 +47,23 @@ class Sweep:
         self.log: Log | None = None
         self.config: DictConfig | None = None
         self.refused: ClaimflowError | None = None
-        self.api = contextlib.ExitStack()  # one for all points: each takes a tenth of a second
+        self.api = contextlib.ExitStack()  # one for all points; its server starts meanwhile
+
+    def prepare(self, config: DictConfig) -> None:
+        """Start Prefect's server and the tracker while Hydra composes the points."""
+        from flows.runners import prefect_api
+        from flows.tracker import start
+
+        try:
+            self.api.enter_context(prefect_api())
+        except ClaimflowError as error:  # Hydra would only warn of it
+            self.refused = error
+        start(config)
 
     def point(self, config: DictConfig) -> RunRecord:
         """Run one point; what goes wrong in it is its own affair."""
         from flows.experiment import run
-        from flows.runners import prefect_api
 
-        if self.log is None:
-            self.api.enter_context(prefect_api())
         overrides = dict(_split(text) for text in HydraConfig.get().overrides.task)
         axes = {axis: overrides[axis] for axis in self.axes if axis in overrides}
         if self.log is None:
@@ -86,14 +94,13 @@ class Sweep:
             raise self.refused
 
     def _begin(self, config: DictConfig) -> None:
-        from flows.tracking import end_killed, open_parent
+        from flows.tracker import ask
 
         parent = config.copy()
         parent.name = _sweep_name(config, list(self.axes))
         self.config, self.log = parent, Log(parent, self.axes, None)
         self.shared: Any = OmegaConf.to_container(parent, resolve=True)
-        if open_parent(self.log.folder, parent):
-            end_killed(parent)
+        ask("begin", self.log.folder, parent)
 
     def _share(self, config: DictConfig, point: RunRecord) -> None:
         """The parent keeps what all points agree on, so that it claims nothing of one point."""
@@ -110,6 +117,7 @@ class Sweep:
         """Close the parent, print the table, write `out=`."""
         from components.report.brief import brief
         from flows.publish import publish_sweep
+        from flows.tracking import tracked
 
         self.api.close()
         if self.log is None or self.config is None:
@@ -119,6 +127,9 @@ class Sweep:
             self.log.record.datasets = same[0]
         with self.log:
             found = publish_sweep(self.config, self.records, self.log)
+        for record in self.records:  # the sweep is logged after its points
+            state = tracked(self.log.folder.parent / record.id)
+            record.mlflow_run_id = state.run_id if state and state.whole else None
         print(brief(found))
         hits = sum(record.cache.get("hits", 0) for record in self.records)
         misses = sum(record.cache.get("misses", 0) for record in self.records)
@@ -168,6 +179,8 @@ class SweepCallback(Callback):
         global _current
         compose_once()
         _current = Sweep(config) if axes_of(config) else None
+        if _current:
+            _current.prepare(config)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         global _current

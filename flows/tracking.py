@@ -120,24 +120,30 @@ def _log_training(
     return run_id
 
 
-def open_parent(folder: Path, config: DictConfig) -> str | None:
-    """Begin the MLflow run of a sweep, so that it shows while its points run; its MLflow id."""
+def begin(folder: Path, config: DictConfig) -> str | None:
+    """Begin the MLflow run of a sweep, so that it shows while its points run, and end those below
+    `outputs` whose process was killed; its MLflow id."""
 
-    def begin(folder: Path, config: DictConfig) -> str:
+    def open_run(folder: Path, config: DictConfig) -> str:
         return _begin(*connect(config), folder, str(config.tracking.uri))
 
-    return _safely(begin, folder, config)
+    run_id = _safely(open_run, folder, config)
+    if run_id:
+        end_killed(config)
+    return run_id
 
 
-def end(folder: Path, config: DictConfig) -> None:
+def end(folder: Path, config: DictConfig) -> str | None:
     """Say of an interrupted run that was begun in the tracker that it goes on no more; what it
-    left is logged by `python -m flows.track`."""
+    left is logged by `python -m flows.track`. Its MLflow id."""
 
-    def terminate(folder: Path, config: DictConfig) -> None:
+    def terminate(folder: Path, config: DictConfig) -> str | None:
         if state := tracked(folder):
             connect(config)[0].set_terminated(state.run_id, "KILLED")
+            return state.run_id
+        return None
 
-    _safely(terminate, folder, config)
+    return _safely(terminate, folder, config)
 
 
 def end_killed(config: DictConfig) -> None:
@@ -159,13 +165,14 @@ def _safely(do: Any, folder: Path, config: DictConfig) -> str | None:
     if not config.tracking.uri:
         return None
     try:
-        return str(do(folder, config))
+        run_id: str | None = do(folder, config)
     except Exception as error:  # whatever a tracker does must not cost the run
         say(
             f"  {_reason(error, str(config.tracking.uri))} The run is kept in {folder}: "
             "`python -m flows.track` logs it later."
         )
         return None
+    return run_id
 
 
 def _reason(error: Exception, uri: str) -> str:

@@ -586,3 +586,18 @@ def test_the_first_script_on_real_claims(tmp_path: Path) -> None:
         assert row["justification"] == pytest.approx(expected, abs=1e-9)
         above = expected if row["qa"] > 0.1 else 0
         assert row["justification_at_0.10"] == pytest.approx(above, abs=1e-9)
+
+
+def test_a_yes_or_no_that_a_solution_does_not_explain_is_noted() -> None:
+    def noted(**more: str) -> list[str]:
+        answers = [Answer(answer="Yes.", **more), Answer(answer="Her.")]
+        questions = [Question(question="Who?", answers=answers)]
+        gold = [Claim(id="0", text="", label="Refuted", questions=questions)]
+        said = [Prediction(id="0", claim="", evidence=[Evidence("Who?", "Yes.")], label="Refuted")]
+        return [line for line in averitec_2024(said, gold, draws=2).notes if "yes or no" in line]
+
+    (line,) = noted()
+    assert line.startswith("Claims with a gold yes or no that is not explained, as no answer of")
+    assert line.endswith("(1): 0.")
+    assert noted(answer_type="Boolean", boolean_explanation="She said so.") == []
+    assert noted(answer_type="Extractive") == []

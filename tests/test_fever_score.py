@@ -210,6 +210,15 @@ def test_agrees_with_the_rule_as_it_is_written(cases: list[Any]) -> None:
     )
 
 
+def test_what_is_passed_over_is_not_counted_as_without_evidence() -> None:
+    gold = [Claim(id="1", text="", label="REFUTES", gold=[GoldSet(items=[("Moss", 3)])])]
+    said = Prediction(id="1", claim="", evidence=[], label="REFUTES")
+    assert Fever(draws=2).score(gold, [said, said]).notes == [
+        "Predictions passed over, repeating an id (1): 1.",
+        "Predictions of SUPPORTS or REFUTES without evidence (1 of 1): 1.",
+    ]
+
+
 # Files
 
 
@@ -238,7 +247,7 @@ def test_reads_submissions_and_gold_by_content(tmp_path: Path) -> None:
         "predicted_label": "refutes",
         "predicted_evidence": [["Moss", 3], ["Fern", 0]],
     }
-    nothing = {"id": "8", "predicted_label": NEI, "predicted_evidence": []}
+    nothing = {"id": " 8 ", "predicted_label": NEI, "predicted_evidence": []}
     predictions = read_submission(write(tmp_path / "said", nothing, right))
     assert values(fever(predictions, claims)) == [1, 1, 1, 1, 1]
 

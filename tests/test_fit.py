@@ -19,7 +19,9 @@ GOLD = [
         id=str(i),
         text=text,
         label="Refuted",
-        questions=[Question(question="Did it?", answers=[Answer(answer="No.")])],
+        questions=[
+            Question(question="Did it?", answers=[Answer(answer="No.", answer_type="Extractive")])
+        ],
     )
     for i, text in enumerate(DAMS)
 ]
@@ -110,6 +112,47 @@ def test_ids_shifted_by_one_are_refused() -> None:
         check_texts(others, GOLD)
 
 
+def test_predictions_that_moved_from_some_claim_on_are_refused() -> None:
+    """One is missing, or too many, and those behind it have its number, or its place."""
+    gold = [Claim(id=str(i), text=f"Dam {i} broke.") for i in range(300)]
+
+    def moved(numbers: list[int]) -> str:
+        """The remedy, or the notes, for the claims of these numbers under the ids from 0."""
+        said = [says(i, gold[n].text) for i, n in enumerate(numbers)]
+        try:
+            return "; ".join(check_texts(said, gold))
+        except ClaimflowError as error:
+            return str(error).partition("' in the gold file. ")[2]
+
+    assert moved([*range(110), *range(111, 300)]) == (
+        "From claim 110 on, predictions carry the text of the next claim: one is missing, and "
+        "those behind it moved up. Write the ids of the data set."
+    )
+    assert moved([*range(290), *range(291, 300)]).startswith("From claim 290 on")
+    assert "a later claim: some are missing" in moved([*range(9), *range(10, 90), *range(99, 300)])
+    assert "the claim before: one is too many" in moved([*range(9), *range(8, 299)])
+    assert "an earlier claim: some are" in moved([*range(9), *range(8, 90), *range(80, 200)])
+    assert moved([*range(294), *reversed(range(294, 300))]) == (
+        "The claims are there under other ids: give each prediction the id of its claim."
+    )
+    said = [says(i, gold[i + (i > 110)].text) for i in range(299)]
+    said[3].claim = "A dam held."  # told anew, which is not what they are refused for
+    with pytest.raises(ClaimflowError, match=r"189 of 299 .*, first id 111: 'Dam 112 broke.'"):
+        check_texts(said, gold)
+    assert moved([*range(297), 298, 299]) == (  # too few to refuse all of them
+        "Predictions whose claim is that of another gold claim, so that their id is wrong "
+        "(2 of 299): 297, 298."
+    )
+
+
+def test_claims_that_a_data_set_has_twice_are_no_others() -> None:
+    gold = [Claim(id=str(i), text=f"Dam {i % 40} broke.") for i in range(50)]
+    assert check_texts([says(i, claim.text) for i, claim in enumerate(gold)], gold) == []
+    up = [says(i, claim.text) for i, claim in enumerate(gold[:5] + gold[6:])]
+    with pytest.raises(ClaimflowError, match="From claim 5 on, predictions carry the text of the"):
+        check_texts(up, gold)
+
+
 def test_texts_are_shown_where_they_differ() -> None:
     long = "The dam that was built above the valley in the year 1920 broke in the flood of "
     assert differing(f"{long}May.", f"{long}June, they say.") == (
@@ -158,6 +201,10 @@ def test_another_form_is_refused_and_both_are_named() -> None:
     ]:
         with pytest.raises(ClaimflowError, match=forms):
             scorer.score(gold, predictions)
+    with pytest.raises(
+        ClaimflowError, match=r"labels are of FEVER \(1 of 1\): `.*flows.lint .*fix"
+    ):
+        Averitec2024().score(GOLD, [says(0, "", "REFUTES")])
     # One of the right form is enough, and so is a label that no form has.
     assert Averitec2024(draws=2).score(GOLD, [*fever, says(1, "")]).measures["accuracy"].value
     wrong = [says(0, "", "Refutd")]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.gold import read_gold
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
+from components.datasets.scifact import LISTED
 from components.datasets.submission import INNER, OUTER, read_submission
 from components.errors import ClaimflowError
 from components.lint.check import lint
@@ -967,6 +968,15 @@ def test_claims_under_other_ids_are_seen_and_not_touched(tmp_path: Path, form: s
     assert "claim" not in {f.rule for f in lint(tmp_path / "pred.json").findings}
 
 
+def test_claims_that_moved_up_are_one_finding(tmp_path: Path) -> None:
+    claims = [Claim(id=str(n), text=f"Claim {n}") for n in range(60)]
+    content = [record(i, claim=f"Claim {n}.") for i, n in enumerate([*range(20), *range(21, 60)])]
+    report = checked(tmp_path, content, claims=claims, repaired=tmp_path / "mended")
+    (said,) = [f for f in report.errors if f.rule == "claim"]
+    assert said.remedy.startswith("From claim 20 on, predictions carry the text of the next claim")
+    assert report.unrepaired == "its claims stand under other ids than the gold file's"
+
+
 def test_two_claims_that_changed_places(tmp_path: Path) -> None:
     claims = [Claim(id=str(n), text=f"Claim {n}") for n in range(6)]
     content = shifted(6)
@@ -1505,6 +1515,73 @@ def test_records_of_several_forms_are_left_alone(tmp_path: Path) -> None:
         "FEVER: At most 5 sentences; the others don't count. "
         "first EvalAI: At most 10 texts; the others don't count."
     )
+
+
+def test_texts_as_evidence_of_fever_are_an_error_and_not_averitecs(tmp_path: Path) -> None:
+    """By the record's label and keys, by its neighbours, or by the gold file."""
+    text = {"id": 0, "predicted_label": "SUPPORTS", "predicted_evidence": ["Soul_Food_1"]}
+    other = {"id": 0, "label": "Supports", "evidence": ["Soul_Food_1"]}
+    good = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["A", 1]]}
+    gold = [Claim(id=str(n), text="", label="REFUTES") for n in range(2)]
+    cases: list[tuple[list[Any], list[Claim] | None]] = [
+        ([text], None),
+        ([text, good | {"predicted_evidence": []}], None),
+        ([text, good], None),
+        ([other, good], None),
+        ([other], gold[:1]),
+        ([text | {"predicted_label": "Supported"}], gold[:1]),
+    ]
+    for lines, claims in cases:
+        content = "\n".join(map(json.dumps, lines))
+        report = checked(tmp_path, content, claims=claims)
+        assert report.form == "FEVER", lines
+        (said,) = [f for f in report.errors if "[page, line]" in f.message]
+        assert (said.message, said.record) == ('"Soul_Food_1" is no [page, line]', "0")
+        assert said.remedy == 'Write it as ["Page_title", 0]'
+        with pytest.raises(ClaimflowError, match=r"line 1: .*(FEVER has \[page, line\]|rename)"):
+            read_submission(tmp_path / "pred.json", claims=claims)
+    averitec = [Claim(id="0", text="", label="Supported")]
+    for line, claims in ((text, averitec), (other, None), (other, averitec)):
+        assert checked(tmp_path, json.dumps(line), claims=claims).form == "first EvalAI"
+
+
+def test_scifact_documents_in_a_list_become_an_object(tmp_path: Path) -> None:
+    said = [{"doc_id": n, "label": "SUPPORT", "sentences": [n]} for n in (7, 8)]
+    lines = [{"id": 1, "evidence": said}, {"id": 2, "evidence": []}]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert (report.form, report.errors, report.left_out) == ("SciFact", [], 0)
+    assert report.findings[0].message == LISTED
+    assert json.loads((tmp_path / "mended").read_text().splitlines()[0])["evidence"] == {
+        "7": {"label": "SUPPORT", "sentences": [7]},
+        "8": {"label": "SUPPORT", "sentences": [8]},
+    }
+    with pytest.raises(ClaimflowError, match="evidence is a list, where an object"):
+        read_submission(tmp_path / "pred.json")
+    for wrong in ([said[0], said[0]], [{"label": "SUPPORT", "sentences": [1]}]):
+        report = checked(tmp_path, {"id": 1, "evidence": wrong}, repaired=tmp_path / "mended")
+        assert (report.repaired, report.errors[0].message) == (None, LISTED)
+    (found,) = checked(tmp_path, {"id": 1, "evidence": [{"doc": 7}]}).errors
+    assert found.message.endswith("its keys are id, evidence")
+
+
+def test_keys_of_other_forms_are_renamed_in_fever_and_scifact(tmp_path: Path) -> None:
+    said: list[tuple[dict[str, Any], str, str]] = [
+        ({"claim_id": 7, "predicted_label": "REFUTES", "predicted_evidence": [["A", 1]]},
+         "FEVER", "'claim_id' for id"),
+        ({"id": 7, "pred_label": "REFUTES", "predicted_evidence": [["A", 1]]},
+         "FEVER", "'pred_label' for predicted_label"),
+        ({"claim_id": 7, "evidence": {"8": {"label": "SUPPORT", "sentences": [1]}}},
+         "SciFact", "'claim_id' for id"),
+    ]  # fmt: skip
+    for line, form, wrong in said:
+        report = checked(tmp_path, json.dumps(line), repaired=tmp_path / "mended")
+        assert (report.form, report.errors, report.left_out) == (form, [], 0)
+        assert [f.rule for f in report.findings] == ["schema"]
+        with pytest.raises(ClaimflowError, match=f"form of {form} but for its keys, {wrong}"):
+            read_submission(tmp_path / "pred.json")
+        (found,) = read_submission(tmp_path / "mended")
+        assert (found.id, len(found.findings)) == ("7", 1)
 
 
 def test_no_rule_of_documents_speaks_of_qas() -> None:

@@ -503,6 +503,9 @@ def test_a_bad_row_of_a_sheet_costs_itself_alone(begun: Path, row: str, reason: 
     path.write_text("claim_id,label\n")
     with pytest.raises(ClaimflowError, match="has no column doc_id"):
         read_sheet(path, pooled)
+    path.write_text("claim_id;doc_id;title;label;sentences;comment\n1;12;;SUPPORT;0;\n")
+    with pytest.raises(ClaimflowError, match="parted by ';', save it with commas"):
+        read_sheet(path, pooled)
 
 
 # As a command
@@ -579,6 +582,17 @@ def test_a_pool_from_sheets_to_a_gold_file(begun: Path) -> None:
         assert [(g.label, g.provenance, g.ranks) for g in ours.gold] == [
             (g.label, g.provenance, g.ranks) for g in theirs.gold
         ]
+
+
+def test_predictions_of_other_forms_are_no_pool(tmp_path: Path) -> None:
+    path = tmp_path / "team.json"
+    config = SimpleNamespace(predictions=str(path), on_error="stop")
+    qa = {"question": "Who?", "answer": "Her."}
+    path.write_text(json.dumps([{"claim_id": 1, "pred_label": "Refuted", "evidence": [qa]}]))
+    with pytest.raises(ClaimflowError, match=r"team\.json has predictions of AVeriTeC, and a pool"):
+        pool_flow.systems_of(config, [])
+    path.write_text(json.dumps({"id": 1, "evidence": {"7": {"label": S, "sentences": [0]}}}))
+    assert list(pool_flow.systems_of(config, [])) == ["team"]
 
 
 def merge(folder: Path, **more: str) -> tuple[list[str], list[Claim]]:

@@ -256,9 +256,15 @@ def test_scores_that_fall_are_kept_and_others_replaced(tmp_path: Path) -> None:
 
 
 def test_bad_trec_lines_are_named(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("1 Q0 a 1 2.5 x\n1 Q0 a b 1 2.5 x\n")
-    with pytest.raises(ClaimflowError, match="run, line 2: 7 columns"):
-        read_run(tmp_path / "run")
+    for line, remedy in {
+        "1 Q0 a b 1 2.5 x": "7 columns where 6 are due, .* Ids with white space must be percent",
+        "1 Q0 a 1 2.5": "5 columns where 6 are due, `qid Q0 docid rank score tag`. Write all of",
+        "1,Q0,a,1,2.5,x": "1 columns .* Part them by white space, not by commas",
+        "1 Q0 a 1 2,5 x": "'2,5' is not a number. Give a finite one, such as 1.5",
+    }.items():
+        (tmp_path / "run").write_text(f"1 Q0 a 1 2.5 x\n{line}\n")
+        with pytest.raises(ClaimflowError, match=f"run, line 2: {remedy}"):
+            read_run(tmp_path / "run")
     (tmp_path / "qrels").write_text("1 0 a high\n")
     with pytest.raises(ClaimflowError, match="line 1: 'high' is not a number"):
         read_qrels(tmp_path / "qrels")

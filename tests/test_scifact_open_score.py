@@ -409,3 +409,14 @@ def test_ranks_from_0_and_a_missing_one_leave_the_ranking_as_it_is(tmp_path: Pat
     ]
     assert gap.rank[0, "12"] == 6
     assert Retrieved(GOLD, said(1)).rank == {**gap.rank, (1, "21"): 3}
+
+
+def test_ranks_that_begin_anew_for_each_claim_are_noted() -> None:
+    seen: dict[str, int] = {}
+    rows: list[Row] = []
+    for c, d, label, _, s, k in ROWS:
+        seen[c] = seen.get(c, 0) + 1
+        rows.append((c, d, label, seen[c], s, k))
+    (said,) = scifact_open(says(*rows), GOLD).notes
+    assert said.startswith("3 of 6 ranks stand there again, where they run over all claims;")
+    assert scifact_open(says(*ROWS), GOLD).notes == []

@@ -313,3 +313,20 @@ def test_gold_as_prediction_and_a_corrupted_copy(tmp_path: Path) -> None:
     assert found[1] == found[0]
     sentences = sum(len(r) for docs in truth for a in docs.values() for r in a.rationales)
     assert found[2][:2] == pytest.approx((sentences / (sentences + 300), 1))
+
+
+def test_documents_of_which_nothing_can_be_right_are_noted() -> None:
+    """Without sentences, or with ids that no document has."""
+    gold = [claim("1", **{"7": (S, [[1]]), "8": (S, [[2]])})]
+    said = [says("1", **{"7": (S, []), "8.0": (S, [2]), "d8": (C, [2])})]
+    said += said  # what is passed over is not told again
+    ids = "Documents that can't be found, as their ids are no numbers (2): "
+    assert SciFact(draws=2).score(gold, said).notes == [
+        "Predictions passed over, repeating an id (1): 1.",
+        "Documents without 'sentences', so that none of their evidence is right (1): claim 1, 7.",
+        f"{ids}claim 1, '8.0', claim 1, 'd8'.",
+    ]
+    oracle = SciFact(draws=2, oracle="rationales").score(gold, said).notes
+    assert not any("without 'sentences'" in line for line in oracle)
+    named = [claim("1", A=(S, [[1]]))]
+    assert SciFact(draws=2).score(named, [says("1", A=(S, [1]))]).notes == []

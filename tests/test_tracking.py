@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import mlflow  # noqa: F401  (what is logged from this process is said in it)
 import psutil
 import pytest
 
@@ -21,11 +22,11 @@ from flows.log import Log, peak_mb, reset_peak
 from flows.track import main as track_main
 from flows.tracking import (
     TAG_LIMIT,
+    begin,
     connect,
     end_killed,
     key_of,
     log_folder,
-    open_parent,
     parameters,
     read_record,
     tracked,
@@ -186,7 +187,7 @@ def test_logging_again_completes_the_same_run(config: Any) -> None:
 def test_a_sweep_whose_tracker_went_elsewhere(config: Any, tmp_path: Path) -> None:
     """Folders begun in one store are logged whole into another, with the relation kept."""
     parent = Log(config)
-    open_parent(parent.folder, config)
+    begin(parent.folder, config)
     with Log(config, {"seed": "1"}, parent.record.id) as child:
         pass
     parent.record.children = [child.record.id]
@@ -214,14 +215,14 @@ import sys, time
 from pathlib import Path
 from tests.tracking_parts import config_of
 from flows.log import Log
-from flows.tracking import open_parent
+from flows.tracking import begin
 config = config_of(Path(sys.argv[1]), "outputs=" + sys.argv[2])
 if sys.argv[3] == "log":
     with Log(config) as log:
         pass
     sys.exit(not log.record.mlflow_run_id)
 parent = Log(config)
-open_parent(parent.folder, config)
+begin(parent.folder, config)
 child = Log(config, {"seed": "1"}, parent.record.id)
 print(parent.record.id, child.record.id, flush=True)
 time.sleep(600)
@@ -345,7 +346,7 @@ def test_tracker_down_then_a_real_server(
     config.tracking.uri = f"http://127.0.0.1:{port}"
     start = time.perf_counter()
     parent = Log(config)
-    open_parent(parent.folder, config)
+    begin(parent.folder, config)
     with Log(config, {"seed": "1"}, parent.record.id) as child:
         overlong(child)
     parent.record.children = [child.record.id]

@@ -251,11 +251,18 @@ def sentences_of(prediction: Prediction, spelt: bool = False) -> list[tuple[str,
 def prediction_from(raw: dict[str, Any]) -> Prediction:
     """The prediction in one official record; page ids in NFC, any label, in capitals.
 
-    Raises ValidationError for a bad one.
+    Raises ValidationError or ClaimflowError for a bad one.
     """
+    items = raw.get("predicted_evidence")
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, str):
+            raise ClaimflowError(
+                f"'{item[:60]}' in its evidence is a text, where FEVER has [page, line], such as "
+                '["Soul_Food_-LRB-film-RRB-", 0]'
+            )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
-        id=str(record.id),
+        id=str(record.id).strip(),
         claim=str(raw.get("claim") or ""),
         evidence=[],
         label=(record.predicted_label or "").upper(),  # the official scorer compares without case

@@ -1,8 +1,8 @@
 """Which form a JSON record of a submission has: AVeriTeC's (2024, first script, first EvalAI, run),
 FEVER's or SciFact's.
 
-Labels may be wrong, so that evidence tells. A record without any may have several forms: the others
-of its file tell, and the gold file where these don't.
+Labels may be wrong, so that evidence tells. A record without any, or with texts and a label of
+FEVER, may have several forms: the others of its file tell, and the gold file where these don't.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ class Forms:
 
     def __init__(self, path: Path, claims: Iterable[Claim] | None = None) -> None:
         self._path = path
-        self._claims = claims
+        self._claims = list(claims or ())
+        self._of_fever = any(claim.label in fever.LABELS for claim in self._claims)
         self._usual: list[str] | None = None
 
     def of(self, raw: dict[str, Any]) -> str:
         """The form of a record. Raises ClaimflowError for none."""
+        if self._of_fever and _is_text(raw):
+            return "FEVER"
         if _tells(raw):
             return form_of(raw)
         if self._usual is None:
@@ -52,13 +55,13 @@ class Forms:
         if told:
             return
         forms = [form for form, _ in guessed.most_common()]
-        labels = {claim.label for claim in self._claims or ()}
+        labels = {claim.label for claim in self._claims}
         if labels & set(fever.LABELS):
             yield "FEVER"
         elif labels & set(AVERITEC_LABELS):
             yield from (form for form in forms if form not in FACTS)
             yield "first EvalAI"
-        elif any(found.label in scifact.LABELS for c in self._claims or () for found in c.gold):
+        elif any(found.label in scifact.LABELS for c in self._claims for found in c.gold):
             yield "SciFact"
         yield from forms
 
@@ -69,9 +72,12 @@ def form_of(raw: dict[str, Any]) -> str:
     kinds, evidence = _kinds(raw), raw.get("evidence")
     if isinstance(evidence, dict) and "pred_label" not in raw:  # that is AVeriTeC's
         return "SciFact"
+    if _label_key(raw) is None and scifact.is_listed(evidence):
+        return "SciFact"
     if {"predicted_label", "predicted_evidence"} & raw.keys():
         averitec = kinds or raw.get("predicted_label") in AVERITEC_LABELS or "pred_label" in raw
-        if list in kinds or not averitec:
+        texts = _is_text(raw) and _is_fevers(raw.get("predicted_label"))
+        if list in kinds or texts or not averitec:
             return "FEVER"
     if _is_fever(raw):
         return "FEVER"
@@ -114,8 +120,8 @@ def several(found: dict[str, list[int]]) -> str | None:
 
 
 def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
-    """{key: the one that is due} for a record of 2024 or of FEVER whose label, evidence or id is
-    called otherwise there."""
+    """{key: the one that is due} for a record of 2024, FEVER or SciFact whose label, evidence or id
+    is called otherwise there."""
     due: dict[str, str] = {}
     if form == "2024" and not {"questions", "string_evidence"} & raw.keys():
         if _of(raw.get("evidence"), str):
@@ -131,14 +137,21 @@ def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
         items = raw.get("evidence")
         if "label" in raw and "predicted_label" not in raw:
             due["label"] = "predicted_label"
-        if "evidence" in raw and (not isinstance(items, list) or all(map(_is_sentence, items))):
+        said = items if isinstance(items, list) else []
+        if "evidence" in raw and all(_is_sentence(x) or isinstance(x, str) for x in said):
             due["evidence"] = "predicted_evidence"
+    elif form == "FEVER" and "pred_label" in raw and "predicted_label" not in raw:
+        due["pred_label"] = "predicted_label"
+    if form in FACTS and raw.get("claim_id") is not None and raw.get("id") is None:
+        due["claim_id"] = "id"
     return due
 
 
 def _tells(raw: dict[str, Any]) -> bool:
     """Whether a record alone tells its form: by its evidence, or by keys that only one has."""
     if _is_bare(raw):
+        return False
+    if _is_text(raw) and _is_fevers(raw.get("predicted_label", raw.get("label"))):
         return False
     if _kinds(raw) or {"questions", "string_evidence", "findings"} & raw.keys():
         return True
@@ -153,10 +166,12 @@ def _possible(raw: dict[str, Any]) -> set[str]:
     """The forms that a record which does not tell may have, under what names ever."""
     if _is_bare(raw):
         return {"SciFact"}
+    if _is_text(raw):
+        return {"first EvalAI", "FEVER"}
     forms = {"first EvalAI"}
     if not {"pred_label", "label", "predicted_label"}.isdisjoint(raw):
         forms.add("2024")
-    if "id" in raw:
+    if {"id", "claim_id"} & raw.keys():
         forms.add("FEVER")
         forms |= {"SciFact"} if isinstance(raw.get("evidence"), dict) else set()
     if "label" in raw and not {"predicted_label", "predicted_evidence"} & raw.keys():
@@ -206,6 +221,17 @@ def _is_fever(raw: dict[str, Any]) -> bool:
     if not items:  # a run's record always has its claim
         return raw["label"] in fever.LABELS and "claim" not in raw
     return all(map(_is_sentence, items))
+
+
+def _is_text(raw: dict[str, Any]) -> bool:
+    """Whether its evidence is texts: AVeriTeC's of the first EvalAI, or FEVER's gone wrong."""
+    others = {"pred_label", "questions", "string_evidence"}
+    named = bool({"id", "claim_id"} & raw.keys())
+    return named and others.isdisjoint(raw) and _kinds(raw) == {str}
+
+
+def _is_fevers(label: Any) -> bool:
+    return isinstance(label, str) and label.upper() in fever.LABELS
 
 
 def _is_sentence(item: Any) -> bool:

@@ -212,6 +212,11 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
                 f"document {doc} has a list of rationales, as in a gold file; in a prediction it "
                 'has one {"label": …, "sentences": […]}'
             )
+    if is_listed(raw.get("evidence")):
+        raise ClaimflowError(
+            f"{LISTED} (`python -m flows.lint … fix=true` writes it where each names another "
+            "document by doc_id)"
+        )
     if not raw.get("evidence") and not isinstance(raw.get("evidence"), dict):
         raise ClaimflowError(
             f"its evidence is {lacking(raw)}, where SciFact has {{}} for none "
@@ -219,7 +224,7 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
         )
     record = msgspec.convert(raw, _Prediction)
     return Prediction(
-        id=str(record.id),
+        id=str(record.id).strip(),
         claim=str(raw.get("claim") or ""),
         evidence=[],
         label="",
@@ -234,6 +239,19 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
 def means_nei(label: str) -> bool:
     """Whether a document's label says that it is no evidence, in the spelling of any data set."""
     return exact_label(label, ("NEI",)) is not None
+
+
+LISTED = "its evidence is a list, where an object {doc_id: {label, sentences}} stands"
+
+
+def is_listed(evidence: Any) -> bool:
+    """Whether evidence is a list of what SciFact has by document."""
+    keys = {"doc_id", "label", "sentences"}
+    return (
+        isinstance(evidence, list)
+        and bool(evidence)
+        and all(isinstance(x, dict) and len(keys & x.keys()) > 1 for x in evidence)
+    )
 
 
 def lacking(raw: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
-from components.datasets.scifact import lacking, means_nei
+from components.datasets.scifact import LISTED, is_listed, lacking, means_nei
 from components.datasets.submission import said_elsewhere, unread, whole_number
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
@@ -53,9 +53,7 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
         if not _is_sentence(item):
             message = f"{cut(json.dumps(item))} is no [page, line]"
             behind = n >= FEVER_FIRST
-            linter.find(
-                "schema", message, "Write a text and a whole number", behind, done="Deleted"
-            )
+            linter.find("schema", message, 'Write it as ["Page_title", 0]', behind, done="Deleted")
             continue
         if " " in item[0]:
             message = f"page '{cut(item[0])}' with spaces, by which the official scorer misses it"
@@ -75,6 +73,16 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of SciFact: label and sentences by document."""
     linter.numbered = False
     raw["id"] = linter.name(raw["id"], "error")  # pairs only with numbers
+    if is_listed(raw.get("evidence")):
+        docs = [whole_number(item.get("doc_id")) for item in raw["evidence"]]
+        clear = None not in docs and len(set(docs)) == len(docs)
+        linter.find("schema", LISTED, "Write each document once, under its id", clear)
+        if not clear:  # which document each is of, only its writer knows
+            return
+        raw["evidence"] = {
+            str(doc): {key: item[key] for key in item if key != "doc_id"}
+            for doc, item in zip(docs, raw["evidence"], strict=True)
+        }
     if not isinstance(raw.get("evidence"), dict):  # that has nothing in it, see Forms
         message = f"its evidence is {lacking(raw)}, where an object of documents stands"
         linter.find("schema", message, "Write {} for none", True)

@@ -178,11 +178,10 @@ class Linter:
             self.find("claim", found.message, found.remedy)
             self.misplaced = True
             return
-        places = {fit.letters(text): id for id, text in texts.items()}
         lines = {(id, text): line for id, text, line in self.texts}
         for id, text in found.other:
             self.line, self.record = lines[id, text], id
-            if (own := places.get(fit.letters(text))) is not None:
+            if (own := found.moved.get((id, text))) is not None:
                 remedy = f"Call it {own}"
                 self.find("claim", f"this is claim {own}: '{cut(text)}'", remedy)
             else:

@@ -127,8 +127,7 @@ def _layout(linter: Linter, form: str) -> None:
 
 
 def _rename(linter: Linter, raw: dict[str, Any], form: str) -> None:
-    """Give label, evidence and id of a record of 2024 or of FEVER the names that they have
-    there."""
+    """Give label, evidence and id of a record the names that they have in its form."""
     where = "the form of 2024" if form == "2024" else form
     for key, due in misnamed(raw, form).items():
         linter.find("schema", f"'{key}', where {where} has '{due}'", f"Call it {due}", True)

@@ -272,7 +272,10 @@ def read_sheet(
         try:
             missing = {"claim_id", "doc_id", "label"} - set(reader.fieldnames or [])
             if missing:
-                raise ClaimflowError(f"{path} has no column {', '.join(sorted(missing))}.")
+                header = ",".join(reader.fieldnames or [])
+                other = next((c for c in ";\t|" if "claim_id" in header.split(c)), None)
+                how = f": its cells are parted by {other!r}, save it with commas" if other else ""
+                raise ClaimflowError(f"{path} has no column {', '.join(sorted(missing))}{how}.")
             for row in reader:
                 try:
                     judgement = _judgement(path.stem, row)

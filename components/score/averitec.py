@@ -75,6 +75,12 @@ class Averitec2024(Scorer):
         notes: list[str] = []
         claims, found = _claims(predictions, gold, notes, self)
         rows = self.rows(claims, [found.get(claim.id) for claim in claims], notes)
+        note(
+            notes,
+            "Claims with a gold yes or no that is not explained, as no answer of the gold "
+            "file has a type: the data set's file gives qa more words",
+            _unexplained(claims),
+        )
         scores = self.summary(claims, rows, notes)
         scores.notes.append(source())
         return scores
@@ -270,6 +276,15 @@ def gold_strings(claim: Claim) -> list[str]:
         if not question.answers:
             strings.append(f"{question.question} {NO_ANSWER}")
     return strings + claim.extra.get("string_evidence", [])
+
+
+def _unexplained(claims: list[Claim]) -> list[str]:
+    """Claims with an answer of yes or no, if no answer of any says its type (a solution)."""
+    answers = [(c.id, a) for c in claims for q in c.questions for a in q.answers]
+    if any(answer.answer_type is not None for _, answer in answers):
+        return []
+    said = (id for id, answer in answers if answer.answer.strip(" .").lower() in ("yes", "no"))
+    return list(dict.fromkeys(said))
 
 
 def hungarian_meteor(predicted: Sequence[str], gold: Sequence[str]) -> float:

@@ -14,9 +14,12 @@ from components.datasets.base import normalised
 from components.datasets.submission import FIRST
 from components.errors import ClaimflowError, listed
 from components.records import AVERITEC_LABELS, Answer, Claim, Prediction, Question
+from components.score.pairing import first_of_each, note
 
 MOST = 0.8  # share of claims with another text from which on predictions are refused
 FEWEST = 5  # texts that tell; of fewer, another one is only noted
+MOVED = 0.02  # share of claims with the text of another gold claim, from which on they are too
+FEWEST_MOVED = 4  # such texts; fewer are only noted
 SHOWN = 60  # characters of a text in a message
 SCORERS = {
     "AVeriTeC": "scorer=averitec_2024",
@@ -41,6 +44,12 @@ def check_form(predictions: Sequence[Prediction], form: str) -> None:
     found = collections.Counter(filter(None, map(form_of, predictions)))
     if found and form not in found:
         other, count = found.most_common(1)[0]
+        if form == "AVeriTeC" and other == "FEVER" and any(p.evidence for p in predictions):
+            raise ClaimflowError(
+                "The evidence of these predictions is of AVeriTeC, and their labels are of FEVER "
+                f"({count} of {len(predictions)}): `python -m flows.lint predictions=FILE fix=true`"
+                " writes a file with the labels of AVeriTeC."
+            )
         raise ClaimflowError(
             f"This scorer reads predictions of {form}, and these are of {other} "
             f"({count} of {len(predictions)}): choose {SCORERS[other]}, or give those of a system "
@@ -81,12 +90,14 @@ def _shift(given: Sequence[str], known: Sequence[str]) -> int:
 class Apart:
     """Predictions with another claim than the gold file has under their id.
 
-    known: how many texts are known on both sides. other: the (id, text) that differ. message,
-    remedy: where so many differ that ids or files must be wrong.
+    known: how many texts are known on both sides. other: the (id, text) that differ. moved: those
+    of other gold claims, with the id of that claim (the nearest of several). message, remedy:
+    where so many differ that ids or files must be wrong.
     """
 
     known: int
     other: list[tuple[str, str]]
+    moved: dict[tuple[str, str], str]
     message: str = ""
     remedy: str = ""
 
@@ -96,45 +107,65 @@ def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
 
     Case, white space and punctuation don't count; texts that are empty are not known.
     """
-    known = [(id, text) for id, text in given if letters(text) and letters(claims.get(id, ""))]
-    other = [(id, text) for id, text in known if letters(text) != letters(claims[id])]
-    found = Apart(len(known), other)
-    if len(known) >= FEWEST and len(other) > MOST * len(known):
-        id, text = other[0]
+    names = {id: letters(text) for id, text in claims.items()}
+    known = [(id, text) for id, text in given if letters(text) and names.get(id)]
+    other = [(id, text) for id, text in known if letters(text) != names[id]]
+    found = Apart(len(known), other, _moved(other, names))
+    # A text may be told anew, but that of another claim has a wrong id.
+    wrong = len(found.moved) >= max(FEWEST_MOVED, MOVED * len(known))
+    if wrong or (len(known) >= FEWEST and len(other) > MOST * len(known)):
+        id, text = next(iter(found.moved)) if wrong else other[0]
         mine, theirs = differing(text, claims[id])
         found.message = (
             f"{len(other)} of {len(known)} predictions have another claim than the gold file has "
             f"under the same id, first id {id}: '{mine}' in the predictions, '{theirs}' in the "
             "gold file"
         )
-        found.remedy = _remedy(other, claims)
+        found.remedy = _remedy(found, [id for id, _ in known], list(claims), wrong)
     return found
 
 
 def check_texts(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> list[str]:
-    """A note on predictions that give another text for a claim than the gold file has under the
+    """Notes on predictions that give another text for a claim than the gold file has under the
     same id; none where texts are alike or are not known on both sides.
 
-    Raises ClaimflowError when nearly all of them differ.
+    Raises ClaimflowError when nearly all of them differ, or some are those of other claims.
     """
     found = apart(((p.id, p.claim) for p in predictions), {c.id: c.text for c in gold})
     if found.message:
         raise ClaimflowError(f"{found.message}. {found.remedy}.")
-    if not found.other:
-        return []
-    return [
-        "Predictions whose claim has another text than the gold claim of the same id "
-        f"({len(found.other)} of {found.known}): {listed(id for id, _ in found.other)}."
-    ]
+    notes: list[str] = []
+    told = [id for id, text in found.other if (id, text) not in found.moved]
+    for what, ids in [
+        ("is that of another gold claim, so that their id is wrong", [id for id, _ in found.moved]),
+        ("has another text than the gold claim of the same id", told),
+    ]:
+        if ids:
+            notes.append(
+                f"Predictions whose claim {what} ({len(ids)} of {found.known}): {listed(ids)}."
+            )
+    return notes
 
 
 def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
-    """Notes on evidence that is not there."""
+    """Notes on evidence that is not there, or can't be right, of the predictions that count."""
+    first, _, _ = first_of_each(predictions, gold)
+    predictions = [first[claim.id] for claim in gold if claim.id in first]
     if not predictions:
         return []
     notes: list[str] = []
-    place = {claim.id: n for n, claim in enumerate(gold)}
-    predictions = sorted(predictions, key=lambda p: place.get(p.id, len(place)))
+    documents = {doc for claim in gold for known in claim.gold for doc, _ in known.items}
+    if form == "SciFact" and all(map(str.isdecimal, documents)):
+        note(
+            notes,
+            "Documents that can't be found, as their ids are no numbers",
+            (
+                f"claim {p.id}, '{f.doc}'"
+                for p in predictions
+                for f in p.findings
+                if f.label and not f.doc.isdecimal()
+            ),
+        )
     if form == "SciFact" and not any(f.label for p in predictions for f in p.findings):
         notes.append("No prediction labels a document: all are without evidence (NEI).")
     if form == "FEVER":
@@ -229,23 +260,64 @@ def _count(
         notes.append(f"{what} ({len(found)} of {len(all)}): {listed(p.id for p in found)}.")
 
 
-def _remedy(other: Sequence[tuple[str, str]], claims: dict[str, str]) -> str:
-    """What to do: renumber where ids are shifted, else give the right gold file."""
-    place = {letters(text): id for id, text in claims.items()}
-    shifts: collections.Counter[int] = collections.Counter()
-    found = 0
-    for given, text in other:
-        id = place.get(letters(text))
-        found += id is not None
-        if id is not None and id.isdecimal() and given.isdecimal():
-            shifts[int(id) - int(given)] += 1
+def _moved(other: Sequence[tuple[str, str]], names: dict[str, str]) -> dict[tuple[str, str], str]:
+    """See `Apart`; names: the letters of each gold claim. Some claims stand there twice."""
+    place = {id: n for n, id in enumerate(names)}
+    homes: dict[str, list[str]] = {}
+    for id, name in names.items():
+        homes.setdefault(name, []).append(id)
+    return {
+        (given, text): min(homes[letters(text)], key=lambda id: abs(place[id] - place[given]))
+        for given, text in other
+        if letters(text) in homes
+    }
+
+
+def _remedy(found: Apart, known: Sequence[str], ids: Sequence[str], wrong: bool) -> str:
+    """What to do: renumber where ids are shifted, else give the right gold file. known: ids whose
+    texts are known; ids: of the gold claims; wrong: it is for their ids that they are refused."""
+    if since := _moved_since(found.moved, known, ids):
+        return since
+    shifts = collections.Counter(
+        int(id) - int(given)
+        for (given, _), id in found.moved.items()
+        if id.isdecimal() and given.isdecimal()
+    )
     shift, count = shifts.most_common(1)[0] if shifts else (0, 0)
-    if count > MOST * len(other):
+    if count > MOST * len(found.other):
         more = f"{abs(shift)} {'more' if shift > 0 else 'less'}"
         return f"The ids are shifted: of {count} of them the gold id is {more}. Renumber them"
-    if found > MOST * len(other):
-        return "The claims are there under other ids: give each prediction the id of its claim"
+    if wrong:
+        some = "" if len(found.moved) > MOST * len(found.other) else f"{len(found.moved)} of "
+        who = f"{some}the claims".capitalize()
+        return f"{who} are there under other ids: give each prediction the id of its claim"
     return "Give the gold file that these predictions were made for"
+
+
+def _moved_since(
+    moved: dict[tuple[str, str], str], known: Sequence[str], ids: Sequence[str]
+) -> str | None:
+    """What happened where all is right up to some claim, and from there on moved."""
+    place = {id: n for n, id in enumerate(ids)}
+    by = {place[given]: place[id] - place[given] for (given, _), id in moved.items()}
+    first = min(by, default=0)
+    behind = [id for id in known if place[id] >= first]
+    if len(by) <= MOST * len(behind) or len(behind) == len(known):
+        return None
+    far = list(by.values())
+    ways = {
+        "the next claim: one is missing, and those behind it moved up": [n == 1 for n in far],
+        "a later claim: some are missing, and those behind them moved up": [n > 0 for n in far],
+        "the claim before: one is too many, and those behind it moved down": [n == -1 for n in far],
+        "an earlier claim: some are too many, and those behind moved down": [n < 0 for n in far],
+    }
+    for what, fits in ways.items():
+        if sum(fits) > MOST * len(far):
+            return (
+                f"From claim {ids[first]} on, predictions carry the text of {what}. Write the ids "
+                "of the data set"
+            )
+    return None
 
 
 def letters(text: str) -> str:

@@ -267,9 +267,14 @@ def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(lines, 1):
             columns = line.split()
             if columns and len(columns) != expected:
+                remedy = "Write all of them."
+                if line.count(",") >= expected - 1:
+                    remedy = "Part them by white space, not by commas."
+                elif len(columns) > expected:
+                    remedy = "Ids with white space must be percent-encoded."
                 raise ClaimflowError(
-                    f"{path}, line {number}: {len(columns)} columns where `{names}` was looked "
-                    "for. Ids with white space must be percent-encoded."
+                    f"{path}, line {number}: {len(columns)} columns where {expected} are due, "
+                    f"`{names}`. {remedy}"
                 )
             if columns:
                 yield number, columns
@@ -281,7 +286,9 @@ def _number(text: str, path: Path, line: int) -> float:
             return value
     except ValueError:
         pass
-    raise ClaimflowError(f"{path}, line {line}: '{text}' is not a number. Give a finite one.")
+    raise ClaimflowError(
+        f"{path}, line {line}: '{text}' is not a number. Give a finite one, such as 1.5."
+    )
 
 
 def _escape(name: str) -> str:

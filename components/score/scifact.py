@@ -106,6 +106,16 @@ def scifact(
         "Predictions with documents labelled NEI, which are left out",
         (p.id for p in found.values() if any(f.label is None for f in p.findings)),
     )
+    note(
+        notes,
+        "Documents without 'sentences', so that none of their evidence is right",
+        (
+            f"claim {p.id}, {f.doc}"
+            for p in found.values()
+            for f in p.findings
+            if f.label and not f.sentences and oracle != "rationales"
+        ),
+    )
     rows, pairs, dropped, shared = [], [], 0, []
     for claim in gold:
         truth = abstracts(claim)

@@ -219,6 +219,11 @@ class Retrieved:
                 "stand in no ranking; average precision counts them as not found."
             )
             scored = {pair: finding for pair, finding in scored.items() if pair in given}
+        if again := len(given) - len(set(given.values())):
+            self.notes.append(
+                f"{again} of {len(given)} ranks stand there again, where they run over all claims; "
+                "average precision takes such documents in the order of the file."
+            )
         order = sorted(scored, key=lambda pair: given.get(pair, -scores[pair]))
         self.place = {pair: i for i, pair in enumerate(order)}
         self.rank = {pair: given.get(pair, i) for i, pair in enumerate(order, 1)}
