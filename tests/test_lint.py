@@ -1882,11 +1882,23 @@ def test_evidence_in_a_text_that_breaks_off_is_told(tmp_path: Path) -> None:
 
 
 def test_qas_in_a_form_of_texts_are_told(tmp_path: Path) -> None:
-    given = {"id": 0, "claim": "A.", "predicted_label": "Refuted", "predicted_evidence": [QA]}
+    given = {"id": 0, "label": "Refuted", "evidence": ["Her.", QA]}
     report = checked(tmp_path, [given], repaired=tmp_path / "mended.json")
     (error,) = report.errors
     assert error.remedy == "Write claim_id, pred_label and evidence, as in 2024"
     assert report.repaired is None
+
+
+def test_qas_under_the_keys_of_the_first_portal_are_of_2024(tmp_path: Path) -> None:
+    given = {"id": 0, "claim": "A.", "predicted_label": "Refuted", "predicted_evidence": [QA]}
+    for claims in (None, CLAIMS[:1]):
+        report = checked(tmp_path, [given], claims=claims, repaired=tmp_path / "mended.json")
+        assert (report.form, report.errors) == ("2024", [])
+        assert json.loads((tmp_path / "mended.json").read_text()) == [
+            record(qas=[("Who?", "Her.")])
+        ]
+    with pytest.raises(ClaimflowError, match="in the form of 2024 but for its keys"):
+        read_submission(tmp_path / "pred.json")
 
 
 def test_nan_under_any_key_is_found(tmp_path: Path) -> None:
