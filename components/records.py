@@ -282,7 +282,8 @@ def read_lines(
     """Yield (line number from 1, record) of a file of JSON lines, or of one JSON list.
 
     on_error: "stop" raises ClaimflowError at the first bad line; "skip" appends it to `bad`
-    and goes on, so that a bad record costs itself alone. None stops, where no setting skips. Blank
+    and goes on, so that a bad record costs itself alone. None stops, where no setting skips. "mend"
+    skips, and reads on where nothing but a comma is wrong, or a list follows on a list. Blank
     lines are passed over. Bytes that are no UTF-8 (`check_text` refuses them) and lone surrogates,
     which no JSON writer takes back, become U+FFFD.
     A list that breaks off, or is no JSON from some point on, gives the records before it. One
@@ -298,8 +299,12 @@ def read_lines(
         object_pairs_hook=None if twice is None else _noting(twice), parse_int=str
     )
     with open_utf8(path) as file:
-        items = _list_items(file, twice) if as_list else _lines(file)
-        for record, (number, item) in enumerate(items, 1):
+        mend = on_error == "mend"
+        items = _list_items(file, mend, twice) if as_list else _lines(file, mend)
+        commas = 0
+        for count, (number, item) in enumerate(items, 1):
+            record = count - commas
+            commas += isinstance(item, _CommaError)
             try:
                 if isinstance(item, ClaimflowError):
                     raise item
@@ -336,12 +341,12 @@ class _BrokenOffError(ClaimflowError):
 
 
 class _CommaError(ClaimflowError):
-    """A comma behind the last record."""
+    """A comma too much or too few, or another list: what stands behind it is read."""
 
 
 def report(problem: BadLine, on_error: str | None, bad: list[BadLine] | None) -> None:
-    """Raise ClaimflowError for a bad line, or with on_error="skip" append it to `bad`."""
-    if on_error != "skip":
+    """Raise ClaimflowError for a bad line, or with on_error="skip" ("mend") append it to `bad`."""
+    if on_error not in ("skip", "mend"):
         what, left = ("file", "what stands before") if problem.rest else ("line", "the rest")
         remedy = f", or set on_error=skip to use {left}" if on_error else ""
         raise ClaimflowError(f"{problem}. Mend the {what}{remedy}.")
@@ -364,12 +369,18 @@ def decode_line(line: bytes, type: Any) -> Any:
         return msgspec.convert(_whole(value), type)
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """(number, line) whether lines end in LF, CR LF or CR: in JSON none of them is part of one."""
+def _lines(file: BinaryIO, mend: bool) -> Iterator[tuple[int, bytes | ClaimflowError]]:
+    """(number, line) whether lines end in LF, CR LF or CR: in JSON none of them is part of one. A
+    ClaimflowError for an object with a comma behind it; to mend: with the object."""
     number = 0
     for part in file:
         for line in part.rstrip(b"\r\n").split(b"\r"):
             number += 1
+            alone = line.rstrip().removesuffix(b",")
+            if line.rstrip() != alone and _is_object(alone):
+                kind = _CommaError if mend else ClaimflowError
+                yield number, kind("a comma stands behind the object, and no list around it")
+                line = alone if mend else b""
             yield number, line
 
 
@@ -402,7 +413,7 @@ def _over_lines(path: Path) -> str | None:
     return f"one JSON object over several lines, where a list is due; {outline(value)}"
 
 
-def _is_object(line: str) -> bool:
+def _is_object(line: str | bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -510,13 +521,36 @@ def _noting(twice: dict[str, list[Any]]) -> Callable[[list[tuple[str, Any]]], di
 
 
 def _list_items(
-    file: BinaryIO, twice: dict[str, list[Any]] | None = None
+    file: BinaryIO, mend: bool, twice: dict[str, list[Any]] | None = None
 ) -> Iterator[tuple[int, Any]]:
     """(line number, item) of a JSON list, read piece by piece; a ClaimflowError as item where it
-    can't be read on."""
+    can't be read on. To mend: of all lists, whose items may lack commas."""
     text = _Text(file, twice)
     text.next()
     text.move(text.at + 1)
+    while True:
+        for line, item in _items(text, mend):
+            yield line, item
+            if isinstance(item, _BrokenOffError):
+                return
+        if not text.next():
+            yield text.line, _BrokenOffError("the list breaks off here")
+            return
+        text.move(text.at + 1)
+        if not (after := text.next()):
+            return
+        if after != "[":
+            yield text.line, _BrokenOffError("more stands behind the end of the list")
+            return
+        kind = _CommaError if mend else _BrokenOffError
+        yield text.line, kind("another list begins here: one file has one")
+        if not mend:
+            return
+        text.move(text.at + 1)
+
+
+def _items(text: _Text, mend: bool) -> Iterator[tuple[int, Any]]:
+    """(line number, item) up to the end of a list, or to what can't be read."""
     while text.next() not in ("]", ""):
         line = text.line
         try:
@@ -528,20 +562,20 @@ def _list_items(
             yield text.line, _BrokenOffError(reason)
             return
         yield line, item
-        if text.next() == ",":
+        after = text.next()
+        if after == ",":
             text.move(text.at + 1)
             if text.next() == "]":
                 yield text.line, _CommaError("a comma before the end of the list")
-        elif text.next() != "]":
+        elif not after:
             reason = "the list breaks off after the record that begins here"
             yield line, _BrokenOffError(reason)
             return
-    if not text.next():
-        yield text.line, _BrokenOffError("the list breaks off here")
-        return
-    text.move(text.at + 1)
-    if text.next():
-        yield text.line, _BrokenOffError("more stands behind the end of the list")
+        elif after != "]":
+            kind = _CommaError if mend and after == "{" else _BrokenOffError
+            yield text.line, kind(f"a comma is missing before the '{after}' that stands here")
+            if kind is _BrokenOffError:
+                return
 
 
 def _after_gap(text: str, at: int) -> int:

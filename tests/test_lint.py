@@ -174,7 +174,7 @@ def accepted_2025(path: Path) -> bool:
         ([{"claim_id": 0}], {("error", "schema")}),
         ([3], {("error", "schema")}),
         ('[{"claim_id": 0, "pred_label"', {("error", "json")}),
-        (json.dumps([record()]) * 2, {("error", "json")}),
+        (json.dumps([record()]) * 2, {("error", "json"), ("error", "id")}),
         (json.dumps([record()])[:-1] + ",]", {("error", "json")}),
         (b"\xef\xbb\xbf" + json.dumps([record()]).encode(), {("error", "encoding")}),
         (json.dumps([record(claim="\xe9")], ensure_ascii=False).encode("latin-1"),
@@ -1639,11 +1639,77 @@ def test_a_csv_without_delimiters_has_lost_its_structure(tmp_path: Path) -> None
     report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
     (found,) = [f for f in report.findings if f.rule == "delimiter"]
     assert "no cell has the delimiter" in found.message
-    assert report.unrepaired == "its cells have no delimiters"
+    assert report.unrepaired == "its cells have lost their delimiters"
     assert not (tmp_path / "mended").exists()
     whole = text.replace("Who? Her.", f"Who?{INNER}Her.{OUTER}", 2)
     report = checked(tmp_path, whole, "pred.csv", repaired=tmp_path / "mended")
-    assert len([f for f in report.findings if f.rule == "delimiter" and f.fixed]) == 18
+    assert len([f for f in report.findings if f.rule == "delimiter" and not f.fixable]) == 18
+
+
+TWO = f"Who?{INNER}Her.{OUTER}When?{INNER}Then.{OUTER}"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        TWO.replace("\n", "\n\n"),
+        TWO.replace("\n", "\r\r\n"),
+        TWO.replace(INNER + "H", OUTER + "H").replace(INNER + "T", OUTER + "T")
+        .replace(OUTER + "W", INNER + "W").removesuffix("\n"),
+    ],
+)  # fmt: skip
+def test_delimiters_that_are_wrong_throughout_are_mended(tmp_path: Path, cell: str) -> None:
+    mended = tmp_path / "mended.csv"
+    report = checked(tmp_path, csv_of(cell), "pred.csv", repaired=mended)
+    assert {f.rule for f in report.findings} == {"delimiter"}
+    assert report.errors == []
+    assert mended.read_text() == csv_of(TWO)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        f"Who?{INNER}Her.{INNER}When?{INNER}Then.{OUTER}",  # ten QAs would become one
+        f"Who?{INNER}Her.{INNER}When?{OUTER}",
+        f"Who?{INNER}Her.{OUTER}When?{OUTER}Then.{OUTER}",
+        f"Who?{INNER}Her.{OUTER}" * 10 + "When?",
+        "[]",
+    ],
+)
+def test_a_cell_with_unclear_delimiters_stays_as_it_is(tmp_path: Path, cell: str) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}") + csv_of(cell, 1, "refuted").partition("\n")[2]
+    mended = tmp_path / "mended.csv"
+    report = checked(tmp_path, text, "pred.csv", repaired=mended)
+    (error, *_) = report.errors
+    assert (error.rule, error.record) == ("delimiter", "1")
+    assert pandas.read_csv(mended).iloc[1].tolist() == [1, "c", cell, "Refuted", "pred"]
+
+
+def test_blank_parts_of_a_cell_are_left_out(tmp_path: Path) -> None:
+    qas = "".join(f"Who{n}?{INNER}Her.{OUTER}" for n in range(10))
+    text = csv_of(f"{qas}\n".replace(INNER, INNER * 2, 1))
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [(f.rule, f.done) for f in report.findings] == [
+        ("delimiter", "Mended"), ("delimiter", "Deleted"),
+    ]  # fmt: skip
+    assert (tmp_path / "mended.csv").read_text() == csv_of(qas)
+
+
+def test_what_a_split_holds_that_is_none_is_kept(tmp_path: Path) -> None:
+    cell = f"Who?{INNER}Her.{OUTER}"
+    text = csv_of(cell) + f'1,c,"{cell}",pred,Refuted\n2,c,"{cell}",Refuted\n'
+    text = text.replace("pred\n1", "Pred\n1")
+    torn = f'3,c,"{cell}",Refuted, which is half of a text\n4,c,"{cell}",Refuted,Refuted\n'
+    report = checked(tmp_path, text + torn, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [f.record for f in report.errors] == ["3", "4"]
+    assert all("cells stand in others' places" in f.message for f in report.errors)
+    whole = csv_of(cell) + "".join(csv_of(cell, n).partition("\n")[2] for n in (1, 2))
+    assert (tmp_path / "mended.csv").read_text() == whole + torn
+
+
+def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}").replace("split\n", "split,,\n")
+    assert "has columns without a name" in str(checked(tmp_path, text, "pred.csv").errors)
 
 
 def test_a_page_with_spaces_is_told(tmp_path: Path) -> None:
@@ -1711,3 +1777,135 @@ def test_a_run_without_a_claim_is_told(tmp_path: Path) -> None:
     report = checked(tmp_path, line, repaired=tmp_path / "mended")
     assert [(f.rule, f.fixed) for f in report.findings] == [("schema", True)]
     assert [p.claim for p in read_submission(tmp_path / "mended")] == [""]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("{0},\n{1},\n{2},\n", [1, 2, 3]),
+        ("{0},\n{1}\n{2}", [1]),
+        ("[{0}\n{1},\n{2}]", [2]),
+        ("[{0}]\n[{1}]\n\n[{2}]\n", [2, 4]),
+    ],
+)
+def test_a_wrong_comma_costs_no_record(tmp_path: Path, text: str, lines: list[int]) -> None:
+    # Without ids, so that records are told by their place.
+    records = [{"claim": "A.", "label": "Refuted", "string_evidence": [str(n)]} for n in range(3)]
+    for n, line in enumerate(map(json.dumps, records)):
+        text = text.replace(f"{{{n}}}", line)
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.json")
+    assert [f.line for f in report.findings if f.line] == lines
+    assert (report.errors, report.lost, report.unread) == ([], 0, [])
+    assert json.loads((tmp_path / "mended.json").read_text()) == records
+    with pytest.raises(ClaimflowError, match=f"line {lines[0]}: .*(comma|another list)"):
+        read_submission(tmp_path / "pred.json")
+
+
+QA = {"question": "Who?", "answer": "Her.", "url": "https://a.example"}
+ASKED = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "meant"),
+    [
+        (record(evidence=[{**QA, "answer": None, "answers": [{"answer": "Her."}]}]),
+         "answers", [QA]),
+        (record(evidence=[{**QA, "answer": None, "Answer": "Her."}]), "Answer", [QA]),
+        (record(evidence=None, evidences=[QA]), "evidences", [QA]),
+        (record(evidence=None, qa_pairs=[QA]), "qa_pairs", [QA]),
+        (record(evidence=None, label="Refuted", id="0", evi=[QA]), "evi", [QA]),
+        (ASKED | {"questions": [{"question": "Who?", "answer": "Her."}]}, "answer",
+         [{"question": "Who?", "answers": [{"answer": "Her."}]}]),
+        # What may be several things stays an error.
+        (record(evidence=[{**QA, "answer": None, "evidence": "Her."}]), "evidence", None),
+        (record(evidence=[{**QA, "answer": None, "answers": ["Her.", "Him."]}]), "answers", None),
+        (record(evidence=[{**QA, "question": None, "asked_question": "Who?"}]),
+         "asked_question", None),
+        (record(evidence=None, evidences=["Her."]), "evidences", None),
+        (record(evidence=None, questions=ASKED["questions"]), "questions", None),
+        (ASKED | {"questions": [{"question": "Who?", "evidence": "Her."}]}, "evidence", None),
+        ({"id": 0, "predicted_label": "Refuted", "evidences": ["Her."]}, "evidences", None),
+        ({"id": 0, "predicted_label": "REFUTES", "evidences": [["A", 1]]}, "evidences", None),
+    ],
+)  # fmt: skip
+def test_evidence_under_another_key_is_mended_or_told(
+    tmp_path: Path, given: Any, key: str, meant: Any
+) -> None:
+    given = {name: value for name, value in given.items() if value is not None}
+    for item in given.get("evidence", []):
+        for name in [name for name in item if item[name] is None]:
+            del item[name]
+    records = [given, given | {"claim": "B."}]
+    for n, one in enumerate(records):
+        one.update({name: n for name in ("claim_id", "id") if name in one})
+    report = checked(tmp_path, records, repaired=tmp_path / "mended.json")
+    assert any(f"'{key}' in its place" in f.message for f in report.findings)
+    with pytest.raises(ClaimflowError, match=f"'{key}' in its place|predicted_evidence is missing"):
+        read_submission(tmp_path / "pred.json")
+    if meant is None:
+        assert any(f"'{key}' in its place" in f.message for f in report.errors)
+        assert json.dumps(key) in Path(report.repaired or tmp_path / "pred.json").read_text()
+        assert not any(f.done == "Deleted" and f.fixed for f in report.findings if f.rule != "gold")
+    else:
+        assert report.errors == []
+        (first, _) = json.loads((tmp_path / "mended.json").read_text())
+        assert first["questions" if "questions" in first else "evidence"] == meant
+
+
+def test_qas_whose_answers_are_not_read_are_no_repeats(tmp_path: Path) -> None:
+    qas = [{"question": "Who?", "said": text} for text in ("Her.", "Him.")]
+    report = checked(tmp_path, [record(evidence=qas, claim="A.\tB")], repaired=tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text())[0]["evidence"] == qas
+    assert len(report.errors) == 2
+
+
+def test_a_record_with_no_evidence_says_so_by_an_empty_list(tmp_path: Path) -> None:
+    given = record(evidence=[], evidence_ranked=[{"text": "x"}])
+    assert checked(tmp_path, [given]).errors == []
+    assert read_submission(tmp_path / "pred.json")[0].evidence == []
+
+
+@pytest.mark.parametrize("written", [json.dumps, str])
+def test_evidence_in_a_text_is_unpacked(tmp_path: Path, written: Any) -> None:
+    records = [record(0, evidence=written([QA])), record(1, evidence=[written(QA)])]
+    report = checked(tmp_path, records, repaired=tmp_path / "mended.json")
+    assert report.errors == []
+    mended = json.loads((tmp_path / "mended.json").read_text())
+    assert [r["evidence"] for r in mended] == [[QA], [QA]]
+
+
+def test_evidence_in_a_text_that_breaks_off_is_told(tmp_path: Path) -> None:
+    torn = json.dumps([QA])[:-5]
+    report = checked(tmp_path, [record(evidence=torn)])
+    (error,) = report.errors[1:]
+    assert "a text of objects, which can't be read" in error.message
+
+
+def test_qas_in_a_form_of_texts_are_told(tmp_path: Path) -> None:
+    given = {"id": 0, "label": "Refuted", "evidence": ["Her.", QA]}
+    report = checked(tmp_path, [given], repaired=tmp_path / "mended.json")
+    (error,) = report.errors
+    assert error.remedy == "Write claim_id, pred_label and evidence, as in 2024"
+    assert report.repaired is None
+
+
+def test_qas_under_the_keys_of_the_first_portal_are_of_2024(tmp_path: Path) -> None:
+    given = {"id": 0, "claim": "A.", "predicted_label": "Refuted", "predicted_evidence": [QA]}
+    for claims in (None, CLAIMS[:1]):
+        report = checked(tmp_path, [given], claims=claims, repaired=tmp_path / "mended.json")
+        assert (report.form, report.errors) == ("2024", [])
+        assert json.loads((tmp_path / "mended.json").read_text()) == [
+            record(qas=[("Who?", "Her.")])
+        ]
+    with pytest.raises(ClaimflowError, match="in the form of 2024 but for its keys"):
+        read_submission(tmp_path / "pred.json")
+
+
+def test_nan_under_any_key_is_found(tmp_path: Path) -> None:
+    more = {"confidence": float("nan"), "runs": [{"p": float("nan")}]}
+    report = checked(tmp_path, [record(**more)], repaired=tmp_path / "mended.json")
+    assert [f.message for f in report.findings] == [
+        "confidence, runs[0].p: NaN, which is no JSON"
+    ]  # fmt: skip
+    mended = json.loads((tmp_path / "mended.json").read_text())
+    assert mended == [record(confidence=None, runs=[{"p": None}])]

@@ -330,6 +330,7 @@ WRAPPED = {"team": "us", "predictions": [{"claim_id": n, "pred_label": "Refuted"
         ("ID,Claim,Evi,Label,Split\n", "header has other letters"),
         ("<!doctype html>", "neither JSON, .* it is a web page"),
         ("1 Q0 d 1 2.0 x\n", "neither JSON, .* a TREC run"),
+        ("model,claim_id,doc_id,predicted_label\nm,1,2,NEI\n", "read as Parquet"),
         ("\x1f\x8b\x08", "is compressed"),
         ("PK\x03\x04", "is a ZIP archive"),
         ('{"id": 1, "label": "SUPPORTS", "evidence": [[[1, 2, "A", 3]]]}', "as in FEVER's gold"),

@@ -196,7 +196,8 @@ def _is_2024(raw: dict[str, Any]) -> bool:
         return True
     if {"questions", "string_evidence"} & raw.keys() or _of(raw.get("evidence"), str):
         return False
-    own = "claim_id" in raw or ("label" not in raw and _of(raw.get("evidence"), dict))
+    own = "claim_id" in raw or _of(raw.get("predicted_evidence"), dict)
+    own = own or ("label" not in raw and _of(raw.get("evidence"), dict))
     return own and _label_key(raw) is not None
 
 

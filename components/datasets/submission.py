@@ -136,6 +136,51 @@ FORMS: dict[str, Any] = {
 }
 
 
+# Where evidence may stand that no evaluator reads: by the key's name, or in a list of objects
+_LIKE = re.compile(r"(?i)evi(d|s?$)|qa|quest|answer")
+_LIKE_QUESTION = re.compile(r"(?i)quest|query|^q$")
+_NO_ANSWER = {"question", "url", "scraped_text", "passages", "answer_type", "source_url"}
+_NO_ANSWER |= {"source_medium", "cached_source_url"}
+
+
+def unread(holder: dict[str, Any], due: str) -> list[str]:
+    """The keys of a record, QA, question or answer under which that seems to stand which is due,
+    where it does not stand under its own; [] is none, and stands."""
+    if holder.get(due) is not None or holder.get("string_evidence"):
+        return []
+    found = [key for key, v in holder.items() if v and isinstance(v, (str, list, dict))]
+    if due == "question":
+        return [key for key in found if _LIKE_QUESTION.search(key)]
+    if due in ("answer", "answers"):
+        return [key for key in found if key not in _NO_ANSWER]
+    lists = {key for key in found if isinstance(holder[key], list)}
+    return [
+        key
+        for key in found
+        if _LIKE.search(key) or (key in lists and isinstance(holder[key][0], dict))
+    ]
+
+
+def said_elsewhere(due: str, keys: list[str]) -> str:
+    """What is to be said of what `unread` finds."""
+    names = " and ".join(f"'{key}'" for key in keys)
+    return f"no {due}, and {names} in its place, which no evaluator reads"
+
+
+def _refuse_unread(raw: dict[str, Any], form: str) -> None:
+    """Raise ClaimflowError for a record with evidence that would not be read."""
+    key, answer = ("questions", "answers") if form == "first script" else ("evidence", "answer")
+    items = raw.get(key)
+    places = [("", raw, key)]
+    for n, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, dict):
+            places += [(f"{key}[{n}]: ", item, "question"), (f"{key}[{n}]: ", item, answer)]
+    for at, holder, due in places:
+        if keys := unread(holder, due):
+            said = f"{at}{said_elsewhere(due, keys)}"
+            raise ClaimflowError(f"{said}: write it as {due} (`python -m flows.lint` says where)")
+
+
 def _answered(question: str, answer: Answer | str | None) -> Evidence:
     """A QA as the first script compares it."""
     if answer is None:
@@ -196,7 +241,7 @@ def _read_json(
             yield line, _from_record(raw, form, position)
         except (msgspec.ValidationError, ClaimflowError) as error:
             where = f"record {position + 1}: " if line != position + 1 else ""
-            nan = next(_nans(raw), None)
+            nan = next(nans(raw), None)
             reason = f"{where}{f'{nan} is NaN, which is no text' if nan else plain(error)}"
             report(BadLine(file=str(path), line=line, reason=reason), on_error, bad)
         position += 1
@@ -225,20 +270,22 @@ def _from_record(raw: dict[str, Any], form: str, position: int) -> Prediction:
         )
     if form in FACTS:
         return (fever if form == "FEVER" else scifact).prediction_from(raw)
+    if "predicted_evidence" not in raw:
+        _refuse_unread(raw, form)
     if form == "run" and type(raw["id"]) is int:
         raw["id"] = str(raw["id"])
     record = msgspec.convert(raw, FORMS[form])
     return record if isinstance(record, Prediction) else record.prediction(position)
 
 
-def _nans(value: Any, at: str = "") -> Iterator[str]:
+def nans(value: Any, at: str = "") -> Iterator[str]:
     """Where in a record NaN stands."""
     if isinstance(value, float) and math.isnan(value):
         yield at.removeprefix(".")
     for key, item in value.items() if isinstance(value, dict) else ():
-        yield from _nans(item, f"{at}.{key}")
+        yield from nans(item, f"{at}.{key}")
     for n, item in enumerate(value if isinstance(value, list) else ()):
-        yield from _nans(item, f"{at}[{n}]")
+        yield from nans(item, f"{at}[{n}]")
 
 
 def _first(url: str | list[str | None] | None) -> str | None:
@@ -313,10 +360,10 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         with open_text(path) as lines:
             reader = csv.DictReader(lines)
             missing = [x for x in ("id", "evi", "label") if x not in (reader.fieldnames or [])]
-            if len(set(reader.fieldnames or [])) < len(reader.fieldnames or []):
-                raise ClaimflowError(
-                    f"{path} has a column twice: its header must be {','.join(HEADER)}."
-                )
+            names = list(reader.fieldnames or [])
+            if len(set(names)) < len(names):
+                what = "columns without a name" if names.count("") > 1 else "a column twice"
+                raise ClaimflowError(f"{path} has {what}: its header must be {','.join(HEADER)}.")
             if missing:
                 stripped = {(name or "").strip() for name in reader.fieldnames or []}
                 spaces = stripped.issuperset(missing) * ", but for white space around names"
@@ -353,8 +400,12 @@ def split_cell(cell: str) -> list[Evidence]:
 
 
 def line_feeds(text: str) -> str:
-    """`text` with the line ends of Windows and of old Macs as line feeds."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    """`text` with the line ends of Windows and of old Macs as line feeds; CR CR LF is one line end,
+    that of Windows written twice over."""
+    return _LINE_END.sub("\n", text)
+
+
+_LINE_END = re.compile(r"\r{0,2}\n|\r")
 
 
 # Both
@@ -450,6 +501,8 @@ def is_json(path: Path) -> bool:
             what = f"its cells are parted by {other!r}: save it with commas"
         elif _named(start.lower().split(",")):
             what = "its header has other letters: write it as it stands here"
+        elif {"model", "doc_id"} <= set(start.split(",")):
+            what = "a table of systems (SciFact-Open) is read as Parquet, so save it as that"
         elif len(words) == 6 and words[1] == "Q0":
             what = "it is a TREC run, which scorer=retrieval takes as rankings=FILE"
         raise ClaimflowError(

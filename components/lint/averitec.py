@@ -6,11 +6,20 @@ What can't be read stays as it is, with an error: what it was meant to say, only
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+import re
 from typing import Any
 
-from components.datasets.submission import INNER, NO_ANSWER, OUTER, line_feeds
+from components.datasets.submission import (
+    INNER,
+    NO_ANSWER,
+    OUTER,
+    line_feeds,
+    said_elsewhere,
+    unread,
+)
 from components.lint.linter import ANNOTATED, MISSING, Linter, Qa, kind_of
 from components.lint.report import cut
 
@@ -21,7 +30,7 @@ GOLD_2024 = GOLD | {"label", "questions"}
 
 def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of 2024."""
-    linter.count_gold(raw, GOLD_2024)
+    linter.count_gold(raw, GOLD_2024.difference(unread(raw, "evidence")))
     if "claim_id" in raw:
         raw["claim_id"] = linter.name(raw["claim_id"], "warning")
     else:
@@ -30,6 +39,8 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     raw["pred_label"] = linter.label(raw["pred_label"])
     raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")
+    if _elsewhere(linter, raw, "evidence"):
+        return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
     evidence = _evidence(linter, raw.get("evidence"))
@@ -38,6 +49,71 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     raw["evidence"] = _left(evidence)
     if "string_evidence" in raw:
         raw["string_evidence"] = _left(strings)
+
+
+def _elsewhere(linter: Linter, holder: dict[str, Any], due: str) -> bool:
+    """Whether what is due stands under a key that no evaluator reads, and stays there: only what is
+    meant beyond doubt gets its own."""
+    keys = unread(holder, due)
+    if not keys:
+        return False
+    meant = _meant(due, keys[0], holder[keys[0]]) if len(keys) == 1 else None
+    remedy = f"Write it under {due}, {_DUE[due]}, or there that there is none"
+    linter.find("schema", said_elsewhere(due, keys), remedy, meant is not None)
+    if meant is not None:
+        holder[due] = meant
+        del holder[keys[0]]
+    return meant is None
+
+
+_DUE = {
+    "evidence": "as a list of objects with question, answer and url",
+    "questions": "as a list of objects with question and answers",
+    "answers": 'as a list of {"answer": …}',
+    "question": "as one text",
+    "answer": "as one text, in a QA for each",
+}
+
+
+def _meant(due: str, key: str, value: Any) -> Any:
+    """What a value under another key is in the place of what is due; None where that may be
+    several things."""
+    if due == "evidence":
+        return value if isinstance(value, list) and all(map(_is_qa, value)) else None
+    if (due, key) == ("answers", "answer") and isinstance(value, str):
+        return [{"answer": value}]
+    if (due, key) == ("answer", "answers") and isinstance(value, list) and len(value) == 1:
+        (value,) = value
+        if isinstance(value, dict) and value.keys() == {"answer"}:
+            value = value["answer"]
+        return value if isinstance(value, str) else None
+    return value if key.casefold() == due and isinstance(value, str) else None
+
+
+def _is_qa(item: Any) -> bool:
+    return isinstance(item, dict) and all(
+        isinstance(item.get(key), str) for key in ("question", "answer")
+    )
+
+
+def _unpacked(text: Any) -> Any:
+    """The object, or the list of objects, that a text holds as JSON or as Python prints it; None
+    for no such text."""
+    for read in (json.loads, ast.literal_eval) if _is_packed(text) else ():
+        try:
+            found = read(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if all(isinstance(item, dict) for item in (found if isinstance(found, list) else [found])):
+            return found
+    return None
+
+
+def _is_packed(text: Any) -> bool:
+    return isinstance(text, str) and _PACKED.match(text) is not None
+
+
+_PACKED = re.compile(r"\s*(\[\s*)?\{|\s*\[\s*\]\s*$")
 
 
 def _strange(linter: Linter, raw: dict[str, Any], what: str, keys: tuple[str, str]) -> bool:
@@ -60,6 +136,9 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
     """`evidence` of 2024 and of a run: a list of question, answer, url."""
     qas: list[tuple[Qa, Any]] = []
     for item in _items(linter, items, "evidence"):
+        if isinstance(found := _unpacked(item), dict):
+            linter.find("schema", "evidence that is an object in a text", "Unpack it", True)
+            item = found
         if item in (None, [], {}):
             linter.find("schema", "evidence that is empty", "Drop it", True, done="Deleted")
             continue
@@ -69,6 +148,16 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
             message = f"evidence that is {kind_of(item)} without question and answer"
             linter.find("schema", message, "Write an object with question, answer and url")
             qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
+            continue
+        if isinstance(item, dict) and (
+            _elsewhere(linter, item, "question") | _elsewhere(linter, item, "answer")
+        ):
+            qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
+            continue
+        if _is_packed(item):
+            message = "evidence that is a text of objects, which can't be read"
+            linter.find("schema", message, "Write objects with question, answer and url")
+            qas.append((Qa(None, item), item))
             continue
         if not isinstance(item, dict):
             linter.find("schema", "evidence that is a text alone", "Write it as answer", True)
@@ -86,6 +175,9 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
 
 def _items(linter: Linter, value: Any, what: str) -> list[Any]:
     """What stands in a list, or should."""
+    if (found := _unpacked(value)) is not None:
+        linter.find("schema", f"{what} is a text that holds {kind_of(found)}", "Unpack it", True)
+        value = found
     if isinstance(value, list):
         return value
     if value in (None, "", {}) or value != value:
@@ -114,6 +206,8 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     else:
         linter.place(position)
     raw["label"] = linter.label(raw.get("label"))
+    if _elsewhere(linter, raw, "questions"):
+        return
     if _strange(linter, raw, "questions", ("question", "answers")):
         return
     qas: list[tuple[Any, list[tuple[Qa, Any]]]] = []
@@ -122,6 +216,9 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
         if not isinstance(asked, dict):  # what it was meant to say, nobody knows
             remedy = 'Write {"question": …, "answers": […]}'
             linter.find("schema", "a question is no object", remedy)
+            qas.append((asked, [(Qa(None, json.dumps(asked, ensure_ascii=False)), asked)]))
+            continue
+        if _elsewhere(linter, asked, "question") | _elsewhere(linter, asked, "answers"):
             qas.append((asked, [(Qa(None, json.dumps(asked, ensure_ascii=False)), asked)]))
             continue
         question = linter.text_at(asked, "question")
@@ -139,7 +236,7 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     for asked, said in qas:
         if all(qa.drop for qa, _ in said):
             continue
-        if isinstance(asked, dict):
+        if isinstance(asked, dict) and said[0][1] is not asked:
             asked["answers"] = [answer for answer in _left(said) if answer is not None]
         kept.append(asked)
     if "questions" in raw:
@@ -179,6 +276,15 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
         linter.place(position)
     else:
         raw["id"] = linter.name(raw["id"])
+    for key in ("evidence", "predicted_evidence"):
+        if isinstance(raw.get(key), list) and any(map(_is_qa, raw[key])):
+            message = f"{key} with QAs, which no evaluator of this form reads"
+            linter.find("schema", message, "Write claim_id, pred_label and evidence, as in 2024")
+            return
+    if raw.get("predicted_evidence") is None and (keys := unread(raw, "evidence")):
+        remedy = "Write it under evidence, as a list of texts, or there that there is none"
+        linter.find("schema", said_elsewhere("evidence", keys), remedy)
+        return
     for key in ("label", "evidence"):
         if f"predicted_{key}" in raw:
             linter.find(
@@ -200,6 +306,8 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
     raw["id"] = str(linter.name(raw["id"]))
     raw["label"] = linter.label(raw["label"])
     linter.text_at(raw, "claim")
+    if _elsewhere(linter, raw, "evidence"):
+        return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
     evidence = _evidence(linter, raw.get("evidence"))
@@ -208,32 +316,61 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
 
 
 def cell(linter: Linter, cell: str) -> str:
-    """The `evi` cell, mended."""
+    """The `evi` cell, mended. It stays as it is where delimiters are wrong so that nobody can tell
+    which text is of which QA."""
     if cell.strip(" ") in MISSING:
         linter.find("nan", "the evidence is read as missing", "Write TAB TAB NEWLINE NEWLINE", True)
         cell = OUTER
     if "\r" in cell:
-        ends = "CR LF" if "\r\n" in cell else "CR"
+        ends = next(end for end in ("\r\r\n", "\r\n", "\r") if end in cell)
+        ends = " ".join({"\r": "CR", "\n": "LF"}[letter] for letter in ends)
         message = f"lines of the cell end in {ends}, so that the evaluator finds no delimiter"
         linter.find("delimiter", message, "End them in LF", True)
         cell = line_feeds(cell)
-    qas = []
+    cell = _exchanged(linter, cell)
+    pairs = []
+    unclear = False
     for part in cell.split(OUTER):
         if not part:
             continue
         question, *answers = part.split(INNER)
         if len(answers) != 1:
+            blank = not part.strip()
+            clear = blank or 0 < len(list(filter(str.strip, answers))) < 2
+            unclear = unclear or not clear
+            shown = cut(part.strip())
             linter.find(
                 "delimiter",
-                f"a QA with {len(answers)} delimiters, at which the evaluator stops: '{cut(part)}'",
-                "Put one between question and answer",
-                True,
+                f"a QA with {len(answers)} delimiters, at which the evaluator stops: '{shown}'",
+                "Put TAB TAB NEWLINE between question and answer, and the same with one more "
+                "NEWLINE behind the answer",
+                clear,
+                done="Deleted" if blank else "Mended",
             )
-        answer = " ".join(answers)
-        pair = (linter.text(question, "question"), linter.text(answer, "answer"))
-        qas.append(Qa(*pair))
+            if blank:
+                continue
+        pairs.append((question, " ".join(filter(None, answers))))
+    if unclear:
+        return cell
+    qas = [Qa(linter.text(q, "question"), linter.text(a, "answer")) for q, a in pairs]
     kept = linter.qas(qas)
     return "".join(f"{qa.question}{INNER}{qa.answer}{OUTER}" for qa in kept) or OUTER
+
+
+def _exchanged(linter: Linter, cell: str) -> str:
+    """The cell with its own delimiters, where others stand in the place of all of them in turn."""
+    ends = [len(feeds) for feeds in _DELIMITER.findall(cell)]
+    for others, what in (((2, 4), "all newlines are doubled"), ((2, 1), "both are exchanged")):
+        number = len(ends) // 2
+        if ends and ends == [*others] * number:
+            message = f"delimiters at which the evaluator stops: {what}"
+            linter.find("delimiter", message, "Write TAB TAB NEWLINE behind a question", True)
+            own = [*(INNER, OUTER) * number, ""]
+            return "".join(map(str.__add__, _DELIMITER.split(cell)[::2], own))
+    return cell
+
+
+_DELIMITER = re.compile(r"\t\t(\n+)")
 
 
 def _left(qas: list[tuple[Qa, Any]]) -> list[Any]:

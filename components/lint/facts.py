@@ -9,7 +9,7 @@ from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
 from components.datasets.scifact import LISTED, is_listed, lacking, means_nei
-from components.datasets.submission import whole_number
+from components.datasets.submission import said_elsewhere, unread, whole_number
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
 from components.score.scifact import FIRST as SCIFACT_FIRST
@@ -32,6 +32,10 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
         if "predicted_label" in raw:
             raw["predicted_label"] = label
     items = raw.get("predicted_evidence")
+    if keys := unread(raw, "predicted_evidence"):
+        remedy = "Write it under predicted_evidence, as lists of [page, line], or there [] for none"
+        linter.find("schema", said_elsewhere("predicted_evidence", keys), remedy)
+        return
     if items is None:
         linter.find("schema", "predicted_evidence is no list", "Write [] for none", True)
         items = raw["predicted_evidence"] = []

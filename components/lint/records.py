@@ -12,15 +12,19 @@ from typing import Any
 import msgspec
 
 from components.datasets.forms import FACTS, Forms, misnamed, several
-from components.datasets.submission import FORMS, HEADER, INNER, OUTER, csv_rows, line_feeds
-from components.errors import ClaimflowError, plain
+from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, nans
+from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
 from components.lint.linter import MISSING, Linter
 from components.lint.report import Finding, cut
-from components.records import BadLine, all_alike, read_lines
+from components.records import AVERITEC_LABELS, BadLine, all_alike, read_lines
 
-_MOST_BARE = 0.95  # share of the cells of a CSV without delimiter from which on all of it is wrong
+# Share of the cells of a CSV with wrong delimiters from which on all of it is wrong
+_MOST_BROKEN = 0.95
+# What a CSV may have under `split` in the place of "pred"
+_SPLITS = {"gold", "train", "dev", "val", "validation", "test", "pred", "predictions"}
+_SPLITS |= {name.casefold() for name in MISSING}
 
 
 def read_json(linter: Linter) -> str:
@@ -31,9 +35,9 @@ def read_json(linter: Linter) -> str:
     position = 0
     unread = 0
     twice: dict[str, list[Any]] = {}
-    for line, raw in read_lines(linter.source, Any, "skip", bad, twice):
+    for line, raw in read_lines(linter.source, Any, "mend", bad, twice):
         linter.line, linter.record = line, None
-        position += 1 + len(bad) - unread
+        position += 1 + sum(not problem.whole for problem in bad[unread:])
         unread = len(bad)
         try:
             if not isinstance(raw, dict):
@@ -53,6 +57,7 @@ def read_json(linter: Linter) -> str:
         found.setdefault(form, []).append(line)
         known = len(linter.findings)
         _MEND[form](linter, raw, position - 1)
+        _null(linter, raw)
         try:
             msgspec.convert(raw, FORMS.get(form, Any))
         except msgspec.ValidationError as error:
@@ -68,7 +73,8 @@ def read_json(linter: Linter) -> str:
         linter.keep(raw, raw.get("claim"))
     for problem in bad:
         linter.line, linter.record = problem.line, None
-        finding = linter.find("json", problem.reason, "Write it anew", problem.whole)
+        remedy = "Write it as JSON has it" if problem.whole else "Write it anew"
+        finding = linter.find("json", problem.reason, remedy, problem.whole)
         if problem.rest:
             finding.fixed, finding.done = linter.fix, "Deleted"
             linter.unread.append(f"the rest of the file, from line {problem.line}")
@@ -81,6 +87,25 @@ def read_json(linter: Linter) -> str:
     elif found:
         _layout(linter, *found)
     return " and ".join(found) or "JSON"
+
+
+def _null(linter: Linter, raw: dict[str, Any]) -> None:
+    """Write null for each NaN that no rule of a field is about."""
+    held = {key: value for key, value in raw.items() if key not in _LABELS}
+    if places := list(nans(held)):
+        linter.find("nan", f"{listed(places, 3)}: NaN, which is no JSON", "Write null", True)
+        raw |= {key: _without_nan(value) for key, value in held.items()}
+
+
+_LABELS = {"label", "pred_label", "predicted_label"}
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if value != value else value
 
 
 def _layout(linter: Linter, form: str) -> None:
@@ -121,11 +146,13 @@ def read_csv(linter: Linter) -> str:
         linter.find("schema", message, remedy, True, done=done)
     before = 1
     cells = 0  # with evidence
-    bare: list[Finding] = []  # what is found in those without delimiter
-    bare_cells = 0
+    broken: list[Finding] = []  # in what is wrong with delimiters
+    broken_cells = 0
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
         over, before = line - before, line
+        if row.get("split", "") is None and row["label"] in AVERITEC_LABELS:
+            row["split"] = ""  # the one cell that is not there
         if None in row or None in row.values():  # type: ignore[comparison-overlap]
             where = f", which runs over {over} lines" if over > 1 else ""
             message = f"not {len(HEADER)} cells in the row{where}"
@@ -144,34 +171,44 @@ def read_csv(linter: Linter) -> str:
             claim = gold.text if gold else f"Claim {linter.record}"
             done = f"Written as '{cut(claim)}'"
             linter.find("nan", "the claim is read as missing", "Write the claim", True, done=done)
-        label = linter.label(row["label"])
-        split = row.get("split", "pred")
-        if split != "pred":
+        label, split = row["label"], row.get("split", "pred")
+        if label == "pred" and split in AVERITEC_LABELS:
+            linter.find("schema", "label and split stand for each other", "Exchange them", True)
+            label, split = split, label
+        label = linter.label(label)
+        if split != "pred" and split.strip().casefold() in _SPLITS:
             linter.marked += split == "gold"
             what = ", which marks the gold file" if split == "gold" else ""
             linter.find("schema", f"split '{split}'{what}", "Write pred", True)
             split = "pred"
+        elif split != "pred":
+            message = f"split '{cut(split)}' is none: cells stand in others' places"
+            remedy = "Put each under its name, quote those with commas, double quotes in them"
+            linter.find("schema", message, remedy)
         known = len(linter.findings)
         evidence = averitec.cell(linter, row["evi"])
         cells += evidence != OUTER
-        if INNER not in line_feeds(row["evi"]) and evidence != OUTER:
-            bare_cells += 1
-            bare += linter.findings[known:]
+        found = linter.findings[known:]
+        if any(finding.rule == "delimiter" and not finding.fixable for finding in found):
+            broken_cells += 1
+            broken += found
         claim = linter.text(claim, "the claim")
         linter.keep([linter.record, claim, evidence, label, split], given)
-    if bare_cells > _MOST_BARE * cells:
-        _no_structure(linter, bare, bare_cells, cells)
+    if broken_cells > max(1, _MOST_BROKEN * cells):
+        _no_structure(linter, broken, broken_cells, cells)
     return "2025"
 
 
-def _no_structure(linter: Linter, bare: list[Finding], number: int, cells: int) -> None:
+def _no_structure(linter: Linter, broken: list[Finding], number: int, cells: int) -> None:
     """Say once, in the place of what was found in each cell, that the file has lost its
     delimiters: what is question and what answer, nobody knows."""
-    gone = set(map(id, bare))
+    gone = set(map(id, broken))
     linter.findings = [finding for finding in linter.findings if id(finding) not in gone]
     linter.line = linter.record = None
     what = "no cell has" if number == cells else f"only {cells - number} of {cells} cells have"
-    message = f"{what} the delimiter (TAB TAB NEWLINE): the file has lost its structure"
+    message = (
+        f"{what} the delimiter (TAB TAB NEWLINE) once in each QA: the file has lost its structure"
+    )
     linter.find("delimiter", message, "Write it again")
     linter.shapeless = True
 
