@@ -439,11 +439,13 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
                 f"This flow does not take the group '{key}': leave it out, or choose another where "
                 f"a choice sets it{slot if own else ''}."
             )
-        hint = _unlisted(key, error.__cause__) or _hint(key, config)
+        cause = error.__cause__
+        hint = _unlisted(key, cause) or _steps_with(key, cause) or _hint(key, config)
         return f"No setting '{key}'.{hint} `--help` lists them."
     if found := re.search(r"Key '([\w.]+)' is not in struct", text):
         key = str(getattr(error, "full_key", None) or found.group(1))
-        return f"No setting '{key}'.{_unlisted(key, error) or _hint(key, config)}"
+        hint = _unlisted(key, error) or _steps_with(key, error) or _hint(key, config)
+        return f"No setting '{key}'.{hint}"
     return str(error).splitlines()[0]
 
 
@@ -459,14 +461,32 @@ def _unlisted(key: str, error: BaseException | None) -> str:
     return f" {getattr(found, '__name__', '')} has it, though no file lists it: +{key}=… sets it."
 
 
-def _hint(key: str, config: str) -> str:
-    """The settings meant by a wrong key: of the steps of its group, or the nearest."""
-    from components.errors import listed, nearest
+def _steps_with(key: str, error: BaseException | None) -> str:
+    """The steps of the choice that have the setting sought in their group; else nothing. error: of
+    OmegaConf, as for `_unlisted`."""
+    from omegaconf import DictConfig, OmegaConf
 
+    from components.errors import listed
+
+    node = getattr(error, "parent_node", None)
+    if not isinstance(node, DictConfig) or getattr(error, "full_key", "") != key:
+        return ""
+    steps = OmegaConf.to_container(node)
+    assert isinstance(steps, dict)
     group, _, last = key.rpartition(".")
-    keys = _keys(config)
-    below = [k for k in dict.fromkeys(keys) if group and re.fullmatch(rf"{group}\..+\.{last}", k)]
-    return f" Steps have it: {listed(below, 8)}." if below else nearest(key, keys)
+    below = [
+        f"{group}.{name}.{last}"
+        for name, step in steps.items()
+        if group and isinstance(step, dict) and last in step
+    ]
+    return f" Steps have it: {listed(below, 8)}." if below else ""
+
+
+def _hint(key: str, config: str) -> str:
+    """The setting meant by a wrong key: the nearest."""
+    from components.errors import nearest
+
+    return nearest(key, _keys(config))
 
 
 def _keys(config: str) -> list[str]:

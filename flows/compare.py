@@ -41,6 +41,7 @@ def main(config: DictConfig) -> None:
     from components.report.compare import check_measures, compare, unlike
     from components.report.sections import two_of
     from components.score.base import Measure
+    from flows.contrast import differing
     from flows.log import Log, say
 
     settings: Any = OmegaConf.to_container(config)
@@ -77,6 +78,7 @@ def main(config: DictConfig) -> None:
                 f"Comparison of {config.name}", points, config.primary, shown, gold,
                 config.draws, config.seed,
             )  # fmt: skip
+            found.contrasts = differing(points)
         with log.stage("report"):
             page.write(log.folder, found, pair, config.claims)
         two = two_of(found, pair)
@@ -98,11 +100,14 @@ def main(config: DictConfig) -> None:
 def _pair(config: DictConfig, points: list[Point]) -> tuple[str, str] | None:
     """The runs of `pair=`, by name or by the values of their axes."""
     from components.errors import ClaimflowError, nearest
+    from components.report.compare import labels
 
     if not config.pair:
         return None
-    known = {", ".join(point.axes.values()): point.name for point in points if not point.error}
-    known |= {point.name: point.name for point in points if not point.error}
+    whole = [point for point in points if not point.error]
+    known = {", ".join(point.axes.values()): point.name for point in whole}
+    known |= {label: name for name, label in labels(whole).items() if label}
+    known |= {point.name: point.name for point in whole}
     for name in config.pair:
         if name not in known:
             raise ClaimflowError(
@@ -128,6 +133,8 @@ def read(given: list[Any] | dict[str, Any], config: DictConfig) -> list[Point]:
     """The runs that were named, whatever form they have; each with a name of its own."""
     import msgspec
 
+    from flows.contrast import fill
+
     names = list(given) if isinstance(given, dict) else [None] * len(given)
     sources = list(given.values()) if isinstance(given, dict) else given
     points: list[Point] = []
@@ -137,7 +144,16 @@ def read(given: list[Any] | dict[str, Any], config: DictConfig) -> list[Point]:
             called = point.name if name is None else str(name)
             if name is not None and len(found) > 1:
                 called = f"{name}: {point.name}"
-            points.append(msgspec.structs.replace(point, name=called, source=str(source)))
+            points.append(
+                msgspec.structs.replace(
+                    point, name=called, named=name is not None, source=str(source)
+                )
+            )
+    fill(points)
+    names_of = [point.name for point in points]
+    for point in points:
+        if point.axes and not point.named and names_of.count(point.name) > 1:
+            point.name = ",".join(f"{axis}={value}" for axis, value in point.axes.items())
     for i, point in enumerate(points):
         taken = [other.name for other in points[:i]]
         number, name = 2, point.name
@@ -250,7 +266,10 @@ def _is_trec(path: Path) -> bool:
 
 def _folder(folder: Path, config: DictConfig) -> Iterator[Point]:
     """The run of a folder; of a sweep all its points."""
+    import msgspec
+
     from components.errors import ClaimflowError
+    from flows.contrast import read_config
     from flows.publish import point_of
     from flows.tracking import read_record
 
@@ -258,7 +277,10 @@ def _folder(folder: Path, config: DictConfig) -> Iterator[Point]:
     if record.flow == "flows.compare":
         raise ClaimflowError(f"{record.id} is a comparison itself: name the runs that it is of.")
     if not record.children:
-        yield point_of(record, folder)
+        yield msgspec.structs.replace(
+            point_of(record, folder),
+            sweep=record.parent or "", choices=record.choices, config=read_config(folder),
+        )  # fmt: skip
     for child in record.children:
         beside = folder.parent / child
         yield from _folder(beside, config) if beside.is_dir() else _by_id(child, config)

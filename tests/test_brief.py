@@ -11,7 +11,7 @@ from components.cache import open_cache
 from components.report import page, plot
 from components.report.brief import WIDTH, brief
 from components.report.compare import Point, compare
-from tests.test_compare import made
+from tests.test_compare import made, seeded
 
 
 def test_a_sweep_in_short_fits_a_terminal() -> None:
@@ -101,3 +101,9 @@ def test_a_run_given_twice_and_what_is_noted_of_the_comparison_are_said() -> Non
     assert "one and one have the same values on every claim" in text
     assert "have no MRR (primary=mrr)" in text
     assert "same values" not in " ".join(brief(compare("", [one, made("two", 0.4)])).split())
+
+
+def test_headings_are_not_broken_within_a_word() -> None:
+    text = brief(seeded())
+    assert "\n ratio, seed " in text
+    assert "6 pairs of runs, seeds of one setting among them." in " ".join(text.split())

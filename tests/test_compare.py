@@ -29,14 +29,16 @@ from components.report.claims import (
 )
 from components.report.compare import (
     ALL_PAIRS,
+    MOST,
     Comparison,
+    Contrast,
     Point,
     check_measures,
     compare,
     primary_of,
 )
 from components.report.groups import groups_in
-from components.report.sections import finding, leaderboard, sections
+from components.report.sections import agreeing, finding, leaderboard, sections, two_of
 from components.report.table import figure, run_table
 from components.score.base import Measure, Scores
 from components.score.formula import measured
@@ -631,6 +633,96 @@ def test_runs_that_no_test_tells_apart() -> None:
     assert "a difference of 0.000 (95 % interval 0.000 to 0.000) over **20 claims**" in lines[0]
     assert lines[1:3] == [
         "They are alike on every claim, so what difference could be found here is not known.",
-        "3 runs share this value: a, b, c.",
+        "3 runs share this value: a; b; c.",
     ]
     assert lines[3].startswith("None of the other 2 runs can be told apart from a")
+
+
+def test_given_names_go_before_axes() -> None:
+    """Two points of a sweep that the user calls by names of their own, and one that failed."""
+    points = [
+        made(name, skill, axes={"chunker": name}, named=True)
+        for name, skill in (("ours", 0.9), ("baseline", 0.4))
+    ]
+    broken = Point(name="third", axes={"chunker": "c"}, named=True, error="No such thing.")
+    found = compare("t", [*points, broken], "accuracy")
+    assert [found.label(p.name) for p in found.runs] == ["ours", "baseline"]
+    assert finding(found)[0].startswith("**ours is ahead of baseline**")
+    table = leaderboard(found)
+    assert table.columns[0] == "run"
+    assert [row[0] for row in table.rows[:3]] == ["ours", "baseline", "third"]
+    texts = [text for part in sections(found, None, 3, set()) for text in part.text]
+    assert "**1 run** (third): No such thing." in texts
+
+
+def seeded() -> Comparison:
+    """The two best runs are seeds of one setting."""
+    points = [
+        made(f"{ratio} {seed}", skill,
+             axes={"seed": str(seed), "verdict.negatives.ratio": str(ratio)})
+        for ratio, seed, skill in ((5, 0, 0.95), (5, 1, 0.9), (0, 0, 0.3), (0, 1, 0.2))
+    ]  # fmt: skip
+    return compare("t", points, "accuracy", ["accuracy"])
+
+
+def test_settings_are_compared_before_seeds() -> None:
+    found = seeded()
+    assert two_of(found, None) == ("5 0", "0 0")
+    assert finding(found)[0].startswith("**ratio 5, seed 0 is ahead of ratio 0, seed 0**")
+    assert found.tests == 6
+    text = " ".join(t for part in sections(found, two_of(found, None), 3, set()) for t in part.text)
+    assert "for 6 pairs of runs, seeds of one setting among them" in text
+    alone = compare("t", found.runs[:2], "accuracy")
+    assert two_of(alone, None) == ("5 0", "5 1")  # there is no other setting
+    assert not compare("t", [made("a", 0.9), made("b", 0.3)], "accuracy").seeded
+
+
+def test_axes_are_called_by_their_last_part() -> None:
+    found = seeded()
+    assert leaderboard(found).columns[:2] == ["ratio", "seed"]
+    for point in found.runs:
+        point.axes["reranker.negatives.ratio"] = "1"
+    assert leaderboard(found).columns[:3] == [
+        *("verdict.negatives.ratio", "reranker.negatives.ratio", "seed"),
+    ]
+    words = [made(x, 0.5, axes={"chunker": x, "retriever.mmr.scale": "true"}) for x in ("a", "b")]
+    assert compare("t", words, "accuracy").label("a") == "a, scale true"
+
+
+def test_a_difference_agrees_with_its_figures() -> None:
+    assert agreeing(0.4583, 0.3333) == 3
+    assert agreeing(0.49322, 0.49168) == 4  # .493 and .492 are not .002 apart
+    assert agreeing(11 / 24, 10 / 24) == 4  # never
+
+
+def test_what_the_runs_were_set_to_is_a_table() -> None:
+    found = compare("t", [made("a", 0.9), made("b", 0.4)], "accuracy")
+    assert "What differs" not in [part.title for part in sections(found, None, 3, set())]
+    found.contrasts = [
+        Contrast(setting="retriever", values={"a": "hybrid", "b": "bm25s"}),
+        Contrast(setting="retriever.bm25.k", values={"b": "5"}),
+    ]
+    said = "They differ in retriever (hybrid – bm25s), retriever.bm25.k (none – 5): see What"
+    assert any(line.startswith(said) for line in finding(found))
+    part = next(p for p in sections(found, None, 3, set()) if p.title == "What differs")
+    assert part.tables[0].columns == ["choice or setting", "a", "b"]
+    assert part.tables[0].rows[1] == ["retriever.bm25.k", "–", "5"]
+    many = compare("t", [made(f"r{n:02}", 0.5) for n in range(12)], "accuracy")
+    many.contrasts = [Contrast(setting="limit", values={p.name: p.name[1:] for p in many.runs})]
+    part = next(p for p in sections(many, None, 3, set()) if p.title == "What differs")
+    assert part.tables[0].columns == ["run", "limit"]
+    assert sorted(part.tables[0].rows)[1] == ["r01", "01"]
+    assert any(line.startswith("The runs differ in limit: see") for line in finding(many))
+
+
+def test_the_table_of_groups_says_what_it_leaves_out() -> None:
+    kinds = {str(i): {"claim type": ["odd" if i % 2 else "even"]} for i in range(60)}
+    points = [made(f"r{n}", 0.3 + n / 10, groups=kinds) for n in range(MOST + 1)]
+    found = compare("t", points, "accuracy", ["accuracy"])
+    pair = two_of(found, None)
+    assert pair
+    header = page.csv_tables(found, pair)["groups"][0]
+    assert header[4:-3] == [point.name for point in found.runs]
+    part = next(p for p in sections(found, pair, 3, set()) if p.title == "By claim type")
+    assert part.tables[0].columns[3:-1] == [point.name for point in found.runs[:MOST]]
+    assert "Shown: the best 6 of 7 runs. groups.csv has all." in part.text[0]

@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from components.report import page
@@ -54,12 +55,24 @@ def test_means_over_seeds_with_the_intervals_of_claims() -> None:
     # Recall is a mean here: the mean over the seeds is that of the claims' means over the seeds.
     rows = [
         statistics.mean(row["right"] for row in sorted_rows)
-        for sorted_rows in zip(
-            *(sorted(p.per_claim, key=lambda r: r["id"]) for p in those), strict=True
-        )
+        for sorted_rows in zip(*(p.per_claim for p in those), strict=True)
     ]
     expected = bootstrap.measure(bootstrap.mean(rows), bootstrap.resamples(60, 200, 13))
     assert (spot.low, spot.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_equal_rows_have_the_interval_of_the_run() -> None:
+    """One seed, or seeds that change nothing: the table of runs and that of the axis agree."""
+    one = {ratio: point(ratio, 1, 0.5, 0.9) for ratio in (0, 5)}
+    again = [
+        msgspec.structs.replace(p, name=f"again {r}", axes={**p.axes, "seed": "2"})
+        for r, p in one.items()
+    ]
+    later = msgspec.structs.replace(again[0], per_claim=again[0].per_claim[::-1])
+    for points in ([*one.values()], [*one.values(), *again], [*one.values(), later, again[1]]):
+        for spot in spots(compared(points)):
+            own = one[int(spot.x)].measures[spot.measure]
+            assert (spot.low, spot.high) == (pytest.approx(own.low), pytest.approx(own.high))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ MISTAKES = {
     "retriver=bm25s": ("No setting 'retriver'", "Did you mean 'retriever'"),
     "limitt=3": ("No setting 'limitt'", "Did you mean 'limit'"),
     "retriever.k=5": ("No setting 'retriever.k'", "retriever.bm25.k"),
+    "retriever.depth=5": ("No setting 'retriever.depth'", " Steps have it: retriever.fuse.depth. "),
     "retriever.bm25.kk=5": ("No setting 'retriever.bm25.kk'", "'retriever.bm25.k'"),
     "retriever.bm25.k=many": ("k=many of Bm25s", "a whole number"),
     "+retriever.bm25.kk=5": ("Bm25s has no parameter 'kk'", "take it out"),

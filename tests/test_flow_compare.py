@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hydra import compose, initialize_config_dir
 
 from components.errors import ClaimflowError
+from components.report.compare import Point
 from flows.cli import CONF
 from flows.compare import _is_trec, main, read
+from flows.contrast import differing, fill
 from flows.resolvers import register
 from flows.tracking import connect
 from tests.conftest import DATA, command
@@ -205,6 +209,109 @@ def test_a_sweep_by_any_name(place: Path) -> None:
     away = config(place, f"outputs={place}/elsewhere")  # from the tracker alone
     assert [run.measures for run in read([parent], away)] == [run.measures for run in runs]
     assert experiment
+
+
+def test_points_of_a_sweep_by_given_names(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = json.loads((place / "sweep.json").read_text())
+    runs = f"runs={{baseline: {one['folder']}, ours: {other['folder']}}}"
+    found = result(place, runs, "primary=mrr", "pair=[ours,baseline]")
+    assert {run["name"] for run in found["runs"]} == {"baseline", "ours"}
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"(baseline|ours) (is ahead of|and) (ours|baseline) (are level )?on", printed)
+    assert found["differs"] == [
+        {"setting": "retriever", "values": {"baseline": "tfidf", "ours": "bm25s"}}
+    ]
+    assert re.search(r"They differ in retriever \((tfidf – bm25s|bm25s – tfidf)\): see", printed)
+    text = (Path(found["folder"]) / "report.md").read_text()
+    assert re.search(
+        r"(?m)^\| choice or setting +\| (baseline +\| ours|ours +\| baseline) +\|$", text
+    )
+    assert len(re.findall(r"(?m)^\| retriever ", text)) == 1
+
+
+ENCODER = {"_target_": "components.retrieve.encoder.Encoder", "model": "minilm", "threads": 2}
+
+
+def run_of(
+    name: str, sweep: str, axes: dict[str, str], *, llm: str = "smollm2", **more: Any
+) -> Any:
+    """A point of a sweep with a config of two slots, a model that one of them takes, and one that
+    none does."""
+    choices = {"retriever": "bm25s", "verdict": "head", "embedder": "minilm", "llm": llm}
+    choices |= {key: str(value) for key, value in (axes | more).items() if key in choices}
+    encoder = {**ENCODER, "model": choices["embedder"]}
+    return Point(
+        name=name, axes=axes, sweep=sweep, choices=choices,
+        config={
+            "pipeline": ["retriever", "verdict"], "limit": more.get("limit"), "seed": 13,
+            "name": name, "outputs": sweep, "shown": [name], "embedder": encoder,
+            "llm": {"_target_": "x.Engine", "model": llm},
+            "retriever": {"bm25": {
+                "_target_": f"x.{choices['retriever']}", "k": more.get("k", 300),
+            }},
+            "verdict": {"_target_": "x.Head", "encoder": encoder},
+            "dataset": {"limit": more.get("limit")},
+        },
+    )  # fmt: skip
+
+
+def named(points: list[Any]) -> dict[str, dict[str, str]]:
+    return {row.setting: row.values for row in differing(points)}
+
+
+def test_what_differs_between_runs_of_different_sweeps() -> None:
+    one = run_of("a", "1", {"verdict": "head"})
+    assert named([one, run_of("b", "2", {"verdict": "head"}, llm="openai")]) == {}  # none takes it
+    other = run_of("b", "2", {"verdict": "head"}, retriever="tfidf", k=5)
+    assert named([one, other]) == {"retriever": {"a": "bm25s", "b": "tfidf"}}  # its k goes with it
+    other = run_of("b", "2", {"verdict": "head"}, k=5, limit=3)
+    assert named([one, other]) == {
+        "limit": {"a": "null", "b": "3"},  # once, not as the data set's, too
+        "retriever.bm25.k": {"a": "300", "b": "5"},
+    }
+    other = run_of("b", "2", {"verdict": "head"}, embedder="e5")
+    assert named([one, other]) == {"embedder": {"a": "minilm", "b": "e5"}}
+    for point in (one, other):
+        point.choices = {}  # as of params=FILE
+    assert named([one, other]) == {"embedder.model": {"a": "minilm", "b": "e5"}}
+    submission = Point(name="file")  # of which nothing is known
+    assert named([one, submission]) == {}
+    assert set(named([one, other, submission])) == {"embedder.model"}
+
+
+def test_axes_that_say_it_all_are_enough() -> None:
+    sweep = [run_of(x, "1", {"retriever": x}) for x in ("bm25s", "tfidf")]
+    later = run_of("dense", "2", {"retriever": "dense"})
+    assert named(sweep) == named([*sweep, later]) == {}
+    alone = [msgspec.structs.replace(point, sweep="", axes={"seed": "1"}) for point in sweep]
+    assert set(named(alone)) == {"retriever"}  # reproduced: they have axes, and no sweep
+    assert set(named([*sweep, run_of("d", "2", {"retriever": "dense"}, limit=3)])) == {"limit"}
+    for point in sweep:
+        point.named = True  # no table has its axes
+    assert set(named(sweep)) == {"retriever"}
+
+
+def test_points_of_different_sweeps_have_the_same_axes() -> None:
+    whole = run_of("a", "1", {"retriever": "tfidf", "verdict": "head"})
+    part = run_of("b", "2", {"verdict": "head"})
+    fill([whole, part])
+    assert list(part.axes.items()) == [("retriever", "bm25s"), ("verdict", "head")]
+    alike = [run_of("a", "1", {"verdict": "head"}), run_of("a", "2", {"verdict": "head"}, k=5)]
+    fill(alike)
+    assert [point.axes["retriever.bm25.k"] for point in alike] == ["300", "5"]
+    twice = [run_of("a", "1", {"verdict": "head"}), run_of("a", "2", {"verdict": "head"})]
+    fill(twice)
+    assert all(point.axes == {"verdict": "head"} for point in twice)
+
+
+def test_long_settings_are_shown_where_they_part() -> None:
+    one, other = (run_of(x, x, {"verdict": "head"}) for x in "ab")
+    sites = [f"site{n}.example" for n in range(40)]
+    one.config["retriever"]["sites"], other.config["retriever"]["sites"] = sites, sites[:-1]
+    values = named([one, other])["retriever.sites"]
+    assert values["a"].endswith("site38.example,site39.example]")
+    assert values["b"].endswith("site38.example]")
+    assert all(value.startswith("…") and len(value) < 65 for value in values.values())
 
 
 def test_it_is_a_run_of_its_own_in_mlflow(place: Path) -> None:

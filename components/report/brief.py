@@ -40,7 +40,8 @@ def brief(found: Comparison, pair: tuple[str, str] | None = None, notes: bool = 
     if found.tests > 1:
         out += _wrapped(
             "Each interval is of its difference alone; significant: by both tests, after Holm's "
-            f"correction for {found.tests} pairs of runs."
+            f"correction for {found.tests} pairs of runs"
+            f"{', seeds of one setting among them' if found.seeded else ''}."
         )
     for text in [*found.notes, *remarks(found)] if notes else ():
         out += ["", *_wrapped(text)]

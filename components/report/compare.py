@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 SWAPS = 10_000  # of randomisation tests
 MOST = 6  # runs in parts of a report with one matrix or curve a run
+BARE = re.compile(r"[-+]?\.?\d[\d._]*(e[-+]?\d+)?|true|false|null", re.I)  # says little alone
 LEVEL = re.compile(r"\w+_at_\d[\d.]*")  # measures at levels of one's own choice
+SEED = "seed"  # the axis that makes no system of its own
 ALL_PAIRS = 20  # more runs than this: only the best is tested against each
 
 
@@ -40,9 +42,12 @@ class Point(Record):
     warnings: what makes its figures mean something else, said before any of them.
     training: seconds and trained parameters of the steps that learned.
     official: whether it was scored with the official scorer's quirks, where that is known.
+    named: whether `name` is one that the user gave it. sweep, choices, config: where a run is
+    compared with those of other sweeps: the id of its own, its Hydra choices by group, its config.
     """
 
     name: str
+    named: bool = False
     axes: dict[str, str] = {}
     source: str = ""
     data: str = ""
@@ -60,10 +65,21 @@ class Point(Record):
     training: dict[str, dict[str, float]] = {}
     official: bool | None = None
     error: str | None = None
+    sweep: str = ""
+    choices: dict[str, str] = {}
+    config: dict[str, Any] = {}
 
     def lasting(self) -> Point:
         """Without what differs each time that the same run is made: its place and its times."""
         return msgspec.structs.replace(self, source="", seconds={}, cache={}, notes=[])
+
+
+class Contrast(Record):
+    """A choice or setting in which runs differ: its value by the name of the run, where it has
+    one."""
+
+    setting: str
+    values: dict[str, str]
 
 
 class Pair(Record, omit_defaults=False):
@@ -105,6 +121,7 @@ class Comparison(Record):
 
     runs: best first on the primary measure. values: by measure and run. claims: how many claims a
     measure is over. pairs and ranks are there for measures that can be computed from rows.
+    contrasts: what the runs were set to where they differ, unless their axes say it.
     """
 
     title: str
@@ -117,6 +134,7 @@ class Comparison(Record):
     pairs: list[Pair] = []
     ranks: dict[str, Ranks] = {}
     notes: list[str] = []
+    contrasts: list[Contrast] = []
     gold: dict[str, Claim] = {}
     draws: int = 1000
 
@@ -133,10 +151,26 @@ class Comparison(Record):
         return own | {i: groups for i, c in self.gold.items() if (groups := groups_of(c))}
 
     def label(self, name: str) -> str:
-        """What a run is called in text: the values of its axes, where these tell the runs apart."""
-        short = {point.name: ", ".join(point.axes.values()) for point in self.runs}
+        """What a run is called in text: the name that the user gave it, else the values of its
+        axes, where these tell the runs apart."""
+        short = labels(self.runs)
         apart = all(short.values()) and len(set(short.values())) == len(short)
         return short[name] if apart else name
+
+    def best_two(self) -> tuple[Point, Point] | None:
+        """The best run and the best one beside it; of another setting, where there is one: that a
+        seed is ahead of another says nothing of systems."""
+        if len(self.runs) < 2:
+            return None
+        best, *others = self.runs
+        known = self.values.get(self.primary, {})
+        rivals = [point for point in others if point.name in known and not reseeded(best, point)]
+        return best, (rivals or others)[0]
+
+    @property
+    def seeded(self) -> bool:
+        """Whether some runs differ in their seed alone."""
+        return any(reseeded(one, other) for one, other in itertools.combinations(self.runs, 2))
 
     def few(self, pair: tuple[str, str] | None) -> list[str]:
         """The best runs, at most MOST, the two of `pair` among them; best first."""
@@ -159,6 +193,42 @@ class Comparison(Record):
     def of(self, measure: str) -> list[Pair]:
         """The pairs tested on a measure."""
         return [pair for pair in self.pairs if pair.measure == measure]
+
+
+def reseeded(one: Point, other: Point) -> bool:
+    """Whether two runs are one setting with two seeds."""
+    rest = [{a: v for a, v in point.axes.items() if a != SEED} for point in (one, other)]
+    return SEED in one.axes and SEED in other.axes and rest[0] == rest[1]
+
+
+def labels(points: Sequence[Point]) -> dict[str, str]:
+    """By name, the values of a run's axes, numbers with what they are of ("ratio 5, seed 0"); empty
+    for a run without axes. Where the user gave names, these."""
+    if any(point.named for point in points):
+        return {point.name: point.name for point in points}
+    axes = axes_of(points)
+    short = short_axes(axes)
+    bare = {a for point in points for a, value in point.axes.items() if BARE.fullmatch(value)}
+    return {
+        point.name: ", ".join(
+            f"{short[a]} {point.axes[a]}" if a in bare else point.axes[a]
+            for a in axes if a in point.axes
+        )
+        for point in points
+    }  # fmt: skip
+
+
+def axes_of(points: Sequence[Point]) -> list[str]:
+    """The axes of runs, the seed last."""
+    axes = dict.fromkeys(axis for point in points for axis in point.axes)
+    return sorted(axes, key=lambda axis: axis == SEED)
+
+
+def short_axes(axes: Sequence[str]) -> dict[str, str]:
+    """By axis, the last part of its name, or the whole where two end alike."""
+    last = {axis: axis.rpartition(".")[2] for axis in axes}
+    ends = list(last.values())
+    return {axis: end if ends.count(end) == 1 else axis for axis, end in last.items()}
 
 
 def primary_of(points: Sequence[Point], wanted: str | None) -> str:

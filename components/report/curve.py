@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from components.records import Record
-from components.report.compare import Comparison, Point
+from components.report.compare import SEED, Comparison, Point, axes_of, short_axes
 from components.report.plot import COLOURS, blank, plain, settled
 from components.report.sections import Section, Table
 from components.report.table import heading
@@ -14,8 +14,6 @@ from components.score.formula import formula_of, statistic, usable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SEED = "seed"
 
 
 class Spot(Record):
@@ -96,7 +94,7 @@ def section(found: Comparison) -> Section | None:
     axis = axis_of(found)
     if axis is None:
         return None
-    name = axis.rpartition(".")[2]
+    name = _short(found, axis)
     text = [trade_off(found, series, by_value, name)
             for series, by_value in groups(found, axis).items()]  # fmt: skip
     text.append(
@@ -198,19 +196,16 @@ def _drawn(points: list[Point], measure: str, draws: int, seed: int) -> Any:
     from components.score import bootstrap
 
     figures = []
-    ids: list[str] | None = None
+    ids: list[str] = []
     for point in points:
         if measure not in point.measures:
             continue
         formula = formula_of(measure, point.measures[measure].formula)
-        rows = sorted(
-            (row for row in point.per_claim if usable(row, formula)), key=lambda r: str(r["id"])
-        )
-        own = [str(row["id"]) for row in rows]
-        if not rows or own != (ids or own):
+        rows = {str(row["id"]): row for row in point.per_claim if usable(row, formula)}
+        ids = ids or list(rows)  # in the scorer's order: then its intervals are of these draws, too
+        if not rows or rows.keys() != {*ids}:
             return None
-        ids = own
-        figures.append(statistic(formula, rows))
+        figures.append(statistic(formula, [rows[i] for i in ids]))
     return bootstrap.drawn(figures, draws, seed).mean(axis=0) if figures else None
 
 
@@ -235,7 +230,7 @@ def curve_plot(found: Comparison) -> Figure | None:
             )
             panel.plot(x, [spot.value for spot in line], "o-", color=colour, ms=5, label=one)
         panel.set_title(heading(measure), fontsize=10)
-        panel.set_xlabel(axis.rpartition(".")[2], fontsize=9)
+        panel.set_xlabel(_short(found, axis), fontsize=9)
         panel.set_ylim(bottom=0)
         if min(x) > 0 and max(x) > 100 * min(x):
             panel.set_xscale("log")
@@ -245,6 +240,10 @@ def curve_plot(found: Comparison) -> Figure | None:
     for panel in panels[len(measures) :]:
         panel.set_visible(False)
     return settled(picture)
+
+
+def _short(found: Comparison, axis: str) -> str:
+    return short_axes(axes_of(found.runs))[axis]
 
 
 def _figure_of(spot: Spot) -> str:

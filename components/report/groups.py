@@ -45,7 +45,7 @@ def groups_in(found: Comparison, pair: tuple[str, str], seed: int = 13) -> list[
         if not {*pair} <= own.keys():  # without values of single claims
             continue
         first, second = ({str(row["id"]): row[measure] for row in own[name]} for name in pair)
-        others = [name for name in found.few(pair) if name in own and name not in pair]
+        others = [name for name in own if name not in pair]
         for (kind, group), ids in members.items():
             inside = [i for i in ids if i in first]
             if not inside:

@@ -6,7 +6,16 @@ from components.errors import listed
 from components.records import Record
 from components.report import claims as by_claim
 from components.report.claims import Differing
-from components.report.compare import ALL_PAIRS, SWAPS, Comparison, Pair, Point
+from components.report.compare import (
+    ALL_PAIRS,
+    SWAPS,
+    Comparison,
+    Pair,
+    Point,
+    axes_of,
+    labels,
+    short_axes,
+)
 from components.report.groups import FEWEST, Group, groups_in
 from components.report.table import figure, heading
 
@@ -43,7 +52,9 @@ class Section(Record):
 
 def two_of(found: Comparison, wanted: tuple[str, str] | None) -> tuple[str, str] | None:
     """The two runs to look at closely, the better one first: those wanted, else the best two."""
-    names = [point.name for point in found.runs if not wanted or point.name in wanted]
+    if not wanted:
+        return (two[0].name, two[1].name) if (two := found.best_two()) else None
+    names = [point.name for point in found.runs if point.name in wanted]
     return (names[0], names[1]) if len(names) > 1 else None
 
 
@@ -61,6 +72,8 @@ def sections(
             "runs are level.",
         ),
     ]
+    if found.contrasts:
+        parts.append(Section(title="What differs", tables=[_contrasts(found)]))
     if found.failed:
         parts.append(Section(title="Failed runs", text=failures(found)))
     if any(point.notes for point in found.runs):
@@ -100,12 +113,15 @@ def finding(found: Comparison) -> list[str]:
             return [f"Only {found.label(found.runs[0].name)} has results: nothing is compared."]
         return [f"No two runs have {heading(found.primary)}: nothing is compared on it."]
     name, values = heading(found.primary), found.values[found.primary]
-    pair = found.pair(found.primary, runs[0].name, runs[1].name)
-    best, second = (found.label(point.name) for point in runs[:2])
-    one, other = (values[point.name].value for point in runs[:2])
+    two = found.best_two() or (runs[0], runs[1])
+    pair = found.pair(found.primary, two[0].name, two[1].name)
+    best, second = (found.label(point.name) for point in two)
+    one, other = (values[point.name].value for point in two)
+    digits = agreeing(one, other)
     if not pair:
         return [
-            f"**{best}** has the best {name}, {one:z.3f} against {other:z.3f} of **{second}**; "
+            f"**{best}** has the best {name}, {one:z.{digits}f} against "
+            f"{other:z.{digits}f} of **{second}**; "
             "whether that could be chance was not tested (see the notes)."
         ]
     n = found.claims[found.primary]
@@ -116,10 +132,10 @@ def finding(found: Comparison) -> list[str]:
     ahead = f"{best} is ahead in {_percent(pair.ahead)} of resamples."
     if pair.value:
         lines = [
-            f"**{best} is ahead of {second}** on {name}: {one:z.3f} against {other:z.3f}, a "
-            f"difference of **{abs(pair.value):z.3f}** ({_between(pair)}) over **{n} claims**. The "
-            f"difference is **{'significant' if pair.significant else 'not significant'}** "
-            f"({tests}); {ahead}"
+            f"**{best} is ahead of {second}** on {name}: {one:z.{digits}f} against "
+            f"{other:z.{digits}f}, a difference of **{abs(pair.value):z.{digits}f}** "
+            f"({_between(pair, digits)}) over **{n} claims**. The difference is "
+            f"**{'significant' if pair.significant else 'not significant'}** ({tests}); {ahead}"
         ]
     else:
         lines = [
@@ -137,6 +153,15 @@ def finding(found: Comparison) -> list[str]:
         needed = n * (pair.detectable / pair.value) ** 2
         power += f" To find one as small as that seen here takes about {needed:,.0f} claims."
     lines.append(power)
+    if found.contrasts:
+        parts = [row.setting for row in found.contrasts]
+        if len(runs) == 2:
+            parts = [
+                f"{row.setting} ({' – '.join(row.values.get(point.name, 'none') for point in two)})"
+                for row in found.contrasts
+            ]
+        whose = "They" if len(runs) == 2 else "The runs"
+        lines.append(f"{whose} differ in {listed(parts, 6)}: see What differs.")
     lines += _baseline(found)
     if len(runs) == 2:
         others = [p for p in found.pairs if p.measure != found.primary]
@@ -157,22 +182,22 @@ def finding(found: Comparison) -> list[str]:
     else:
         level = [found.label(p.name) for p in runs if values[p.name].value == one]
         if len(level) > 2:
-            lines.append(f"{len(level)} runs share this value: {', '.join(level)}.")
+            lines.append(f"{len(level)} runs share this value: {'; '.join(level)}.")
         tested = [p for p in found.of(found.primary) if p.first == pair.first]
         even_with = [found.label(p.second) for p in tested if not p.significant]
         ahead_of = len(tested) - len(even_with)
         lines.append(
             f"{best} is significantly better than {ahead_of if even_with else 'all'} of the other "
             f"{len(tested)} runs"
-            + (f"; not told apart from it: {', '.join(even_with)}." if even_with else ".")
+            + (f"; not told apart from it: {'; '.join(even_with)}." if even_with else ".")
             if ahead_of
             else f"None of the other {len(tested)} runs can be told apart from {best}: choose by "
             "another measure, by cost, or on more claims."
         )
     if qas := by_claim.repeats(found, 0.25):
-        given = [f"{found.label(p.name)} {qas[p.name].qas:.1f}" for p in runs[:2] if p.name in qas]
+        given = [f"{found.label(p.name)} {qas[p.name].qas:.1f}" for p in two if p.name in qas]
         lines.append(f"QAs a claim: {', '.join(given)}.")
-    return [*lines, _cost_line(found, [point.name for point in runs[:2]])]
+    return [*lines, _cost_line(found, [point.name for point in two])]
 
 
 def _baseline(found: Comparison) -> list[str]:
@@ -213,6 +238,7 @@ def _names(names: list[str]) -> str:
 def _reading(found: Comparison) -> list[str]:
     tests = max(found.tests, 1)
     every = len(found.runs) <= ALL_PAIRS
+    seeds = ", seeds of one setting among them" if found.seeded else ""
     return [
         f"**Intervals** are 95 % percentile bootstrap intervals: the claims are drawn again with "
         f"replacement, {found.draws:,} times. All runs share the draws. **Differences** are paired "
@@ -220,9 +246,9 @@ def _reading(found: Comparison) -> list[str]:
         f"**p** is two-sided, of the paired bootstrap and of a randomisation test ({SWAPS:,} "
         "random swaps of each claim's two outcomes; all of them where there are no more). Both are "
         f"corrected after Holm for {tests} {'pair' if tests == 1 else 'pairs'} of runs"
-        f"{'' if every else ' (the best against each)'}; **significant** means that both are below "
-        ".05. They are not corrected for the number of measures: choose the one that decides "
-        "before looking.",
+        f"{'' if every else ' (the best against each)'}{seeds}; **significant** means that both "
+        "are below .05. They are not corrected for the number of measures: choose the one that "
+        "decides before looking.",
         "**Detectable** is the minimal detectable difference: the smallest true difference that a "
         "two-sided test at .05 finds with power .8 on this many claims, 2.80 standard errors of "
         "the paired difference (its standard deviation over claims by the root of their number; "
@@ -236,8 +262,9 @@ def _reading(found: Comparison) -> list[str]:
 def failures(found: Comparison) -> list[str]:
     """Each distinct error once, with the runs that it hit."""
     hit: dict[str, list[str]] = {}
+    called = labels([*found.runs, *found.failed])
     for point in found.failed:
-        short = ", ".join(point.axes.values()) or point.name
+        short = called[point.name] or point.name
         hit.setdefault(" ".join(str(point.error).split()), []).append(short)
     return [
         f"**{len(names)} {'run' if len(names) == 1 else 'runs'}** ({'; '.join(names)}): {error}"
@@ -277,7 +304,7 @@ def leaderboard(found: Comparison) -> Table:
     best = found.runs[0].name if found.runs else ""
     timed = _timed(found)
     columns = [
-        *(axes or ["run"]),
+        *(short_axes(axes).values() if axes else ["run"]),
         *map(heading, found.shown),
         "behind the best",
         "p (Holm)",
@@ -312,6 +339,25 @@ def leaderboard(found: Comparison) -> Table:
     return Table(columns=columns, rows=rows, words=len(axes) or 1, caption=caption)
 
 
+def _contrasts(found: Comparison) -> Table:
+    """The choices and settings in which the runs differ: a column a run, or a row of many."""
+    names = [point.name for point in found.runs]
+    rows = [
+        [row.setting, *(row.values.get(name, "–") for name in names)] for row in found.contrasts
+    ]
+    table = [["choice or setting", *map(found.label, names)], *rows]
+    if len(names) > MATRIX:
+        table = [["run", *cells[1:]] if i == 0 else list(cells)
+                 for i, cells in enumerate(zip(*table, strict=True))]  # fmt: skip
+    return Table(
+        columns=table[0],
+        rows=table[1:],
+        words=len(table[0]),
+        caption="What the runs were set to where they are not alike; – where a run has no such "
+        "part. Of a choice that differs its settings are left out.",
+    )
+
+
 def side_by_side(found: Comparison, pair: tuple[str, str]) -> Table:
     """The shown measures of two runs, and whether they differ."""
     rows = []
@@ -340,7 +386,9 @@ def _from_cache(point: Point) -> str:
 
 def _axes(found: Comparison) -> list[str]:
     points = [*found.runs, *found.failed]
-    axes = list(dict.fromkeys(axis for point in points for axis in point.axes))
+    if any(point.named for point in points):
+        return []
+    axes = list(axes_of(points))
     values = [tuple(point.axes.get(axis) for axis in axes) for point in points]
     whole = all(point.axes for point in points) and len(set(values)) == len(points)
     return axes if whole else []
@@ -437,7 +485,7 @@ def _ranks(found: Comparison) -> Section:
 def _of_few(found: Comparison, pair: tuple[str, str]) -> str:
     """What is to be said where not all runs are shown."""
     few, every = len(found.few(pair)), len(found.runs)
-    return f" Of the best {few} of {every} runs." if few < every else ""
+    return f" Shown: the best {few} of {every} runs." if few < every else ""
 
 
 def _labels(found: Comparison, pair: tuple[str, str], counts: dict[str, int]) -> Section:
@@ -605,6 +653,7 @@ def _groups(found: Comparison, pair: tuple[str, str]) -> list[Section]:
     for row in groups_in(found, pair):
         kinds.setdefault(row.kind, []).append(row)
     first, second = map(found.label, pair)
+    few = _of_few(found, pair)
     return [
         Section(
             title=f"By {kind}",
@@ -613,16 +662,17 @@ def _groups(found: Comparison, pair: tuple[str, str]) -> list[Section]:
                 f"difference is {first} less {second} with its paired 95 % interval, shaded where "
                 f"that leaves out 0. One in twenty does so by chance: nothing is corrected for the "
                 f"number of groups. Of fewer than {FEWEST} claims there is no interval."
-                f"{_of_few(found, pair)}"
+                f"{few and few + ' groups.csv has all.'}"
             ],
-            tables=[_group_table(found, rows)],
+            tables=[_group_table(found, rows, pair)],
         )
         for kind, rows in kinds.items()
     ]
 
 
-def _group_table(found: Comparison, groups: list[Group]) -> Table:
-    names = list(dict.fromkeys(name for row in groups for name in row.values))
+def _group_table(found: Comparison, groups: list[Group], pair: tuple[str, str]) -> Table:
+    few = found.few(pair)
+    names = list(dict.fromkeys(name for row in groups for name in row.values if name in few))
     rows, marks, before = [], [], ""
     for row in groups:
         start = [row.group, str(row.claims)] if row.group != before else ["", ""]
@@ -688,8 +738,18 @@ def _figure(found: Comparison, measure: str, run: str) -> str:
     return f"{text}, n {n}" if n else text
 
 
-def _between(pair: Pair) -> str:
-    return f"95 % interval {pair.low:z.3f} to {pair.high:z.3f}"
+def agreeing(one: float, other: float) -> int:
+    """Decimals with which two figures and their difference agree as printed: 3, else 4 or 5; 4
+    where none do, as of thirds."""
+
+    def agree(n: int) -> bool:
+        return round(abs(one - other), n) == round(abs(round(one, n) - round(other, n)), n)
+
+    return next(filter(agree, (3, 4, 5)), 4)
+
+
+def _between(pair: Pair, digits: int = 3) -> str:
+    return f"95 % interval {pair.low:z.{digits}f} to {pair.high:z.{digits}f}"
 
 
 def _difference(pair: Pair) -> str:
