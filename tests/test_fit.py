@@ -209,3 +209,29 @@ def test_another_form_is_refused_and_both_are_named() -> None:
     assert Averitec2024(draws=2).score(GOLD, [*fever, says(1, "")]).measures["accuracy"].value
     wrong = [says(0, "", "Refutd")]
     assert not Averitec2024(draws=2).score(GOLD, wrong).measures["accuracy"].value
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        lambda id, text: f"Claim: {text}",
+        lambda id, text: f"{text} (said in May)",
+        lambda id, text: text[:-5],
+        lambda id, text: f"Claim {id}",  # as `flows.lint` writes where there is none
+        lambda id, text: "N/A",
+        lambda id, text: id,
+    ],
+)
+def test_claims_told_with_more_or_less_are_known(told) -> None:  # type: ignore[no-untyped-def]
+    predictions = [says(int(c.id), told(c.id, c.text)) for c in GOLD]
+    assert check_texts(predictions, GOLD) == []
+    moved = [says(int(c.id), told(c.id, GOLD[int(c.id) - 1].text)) for c in GOLD]
+    if told("0", "text") != told("0", "other") and len(told("0", DAMS[0])) > 25:
+        with pytest.raises(ClaimflowError, match="10 of 10 predictions have another claim"):
+            check_texts(moved, GOLD)
+
+
+def test_claims_in_other_words_may_be_left_out() -> None:
+    with pytest.raises(ClaimflowError, match="leave their texts out"):
+        check_texts([says(n, f"Damm {n} brach im Mai.") for n in range(10)], GOLD)
+    assert check_texts([says(n, "") for n in range(10)], GOLD) == []

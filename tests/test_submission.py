@@ -444,3 +444,19 @@ def test_records_of_several_forms_are_told(tmp_path: Path) -> None:
         assert len(warnings) == told
     assert "FEVER (2, first in line 1), first EvalAI (1, first in line 3)" in warnings[0]
     assert "flows.lint" in warnings[0]
+
+
+def test_an_answer_that_is_null_is_none_whatever_the_page_is_called(tmp_path: Path) -> None:
+    qa = {"question": "Who?", "answer": None, "url": "u", "title": "A page", "date": "2020"}
+    record = {"claim_id": 0, "claim": "", "evidence": [qa], "pred_label": "Refuted"}
+    path = tmp_path / "team.json"
+    path.write_text(json.dumps([record]))
+    assert read_submission(path)[0].evidence[0].answer == ""
+    for key in ("response", "answer_text", "answers"):
+        path.write_text(json.dumps([{**record, "evidence": [{**qa, key: "The mayor."}]}]))
+        with pytest.raises(ClaimflowError, match=f"no answer, and '{key}' in its place"):
+            read_submission(path)
+    del qa["answer"]
+    path.write_text(json.dumps([{**record, "evidence": [{**qa, "found": "The mayor."}]}]))
+    with pytest.raises(ClaimflowError, match="'found' in its place"):
+        read_submission(path)

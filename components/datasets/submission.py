@@ -141,18 +141,22 @@ _LIKE = re.compile(r"(?i)evi(d|s?$)|qa|quest|answer")
 _LIKE_QUESTION = re.compile(r"(?i)quest|query|^q$")
 _NO_ANSWER = {"question", "url", "scraped_text", "passages", "answer_type", "source_url"}
 _NO_ANSWER |= {"source_medium", "cached_source_url"}
+_LIKE_ANSWER = re.compile(r"(?i)answer|respon|reply|text|passage|content|output")
 
 
 def unread(holder: dict[str, Any], due: str) -> list[str]:
     """The keys of a record, QA, question or answer under which that seems to stand which is due,
-    where it does not stand under its own; [] is none, and stands."""
+    where it does not stand under its own; [] is none, and stands. So does an answer that is null,
+    unless another key is named like one."""
     if holder.get(due) is not None or holder.get("string_evidence"):
         return []
     found = [key for key, v in holder.items() if v and isinstance(v, (str, list, dict))]
     if due == "question":
         return [key for key in found if _LIKE_QUESTION.search(key)]
     if due in ("answer", "answers"):
-        return [key for key in found if key not in _NO_ANSWER]
+        others = [key for key in found if key not in _NO_ANSWER]
+        like = [key for key in others if _LIKE_ANSWER.search(key)]
+        return like if like or due in holder else others
     lists = {key for key in found if isinstance(holder[key], list)}
     return [
         key

@@ -20,6 +20,8 @@ MOST = 0.8  # share of claims with another text from which on predictions are re
 FEWEST = 5  # texts that tell; of fewer, another one is only noted
 MOVED = 0.02  # share of claims with the text of another gold claim, from which on they are too
 FEWEST_MOVED = 4  # such texts; fewer are only noted
+PART = 20  # letters of a claim that tell it, as the beginning of a longer one
+NO_TEXT = {"", "na", "nan", "none", "null", "claim"}  # letters of what stands for an unknown text
 SHOWN = 60  # characters of a text in a message
 SCORERS = {
     "AVeriTeC": "scorer=averitec_2024",
@@ -105,11 +107,12 @@ class Apart:
 def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
     """How the claims of predictions, as (id, text), differ from the gold ones, {id: text}.
 
-    Case, white space and punctuation don't count; texts that are empty are not known.
+    Case, white space and punctuation don't count, nor what stands round the claim, or that it is
+    cut off. Texts that are empty, or stand for one ("N/A", "Claim 7"), are not known.
     """
     names = {id: letters(text) for id, text in claims.items()}
-    known = [(id, text) for id, text in given if letters(text) and names.get(id)]
-    other = [(id, text) for id, text in known if letters(text) != names[id]]
+    known = [(id, text) for id, text in given if names.get(id) and _tells(id, text)]
+    other = [(id, text) for id, text in known if not _alike(letters(text), names[id])]
     found = Apart(len(known), other, _moved(other, names))
     # A text may be told anew, but that of another claim has a wrong id.
     wrong = len(found.moved) >= max(FEWEST_MOVED, MOVED * len(known))
@@ -123,6 +126,18 @@ def apart(given: Iterable[tuple[str, str]], claims: dict[str, str]) -> Apart:
         )
         found.remedy = _remedy(found, [id for id, _ in known], list(claims), wrong)
     return found
+
+
+def _tells(id: str, text: str) -> bool:
+    """Whether a text is a claim's, and nothing that a table or a program writes for none."""
+    return letters(text).removesuffix(letters(id)) not in NO_TEXT
+
+
+def _alike(text: str, claim: str) -> bool:
+    """Whether the letters of a text are those of a claim, its beginning, or have it inside."""
+    if text == claim:
+        return True
+    return (len(claim) >= PART and claim in text) or (len(text) >= PART and claim.startswith(text))
 
 
 def check_texts(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> list[str]:
@@ -291,7 +306,10 @@ def _remedy(found: Apart, known: Sequence[str], ids: Sequence[str], wrong: bool)
         some = "" if len(found.moved) > MOST * len(found.other) else f"{len(found.moved)} of "
         who = f"{some}the claims".capitalize()
         return f"{who} are there under other ids: give each prediction the id of its claim"
-    return "Give the gold file that these predictions were made for"
+    return (
+        "Give the gold file that these predictions were made for. If it is this one, and they tell "
+        "the claims in other words, leave their texts out: claims are told by their ids"
+    )
 
 
 def _moved_since(
