@@ -969,8 +969,11 @@ def test_claims_under_other_ids_are_seen_and_not_touched(tmp_path: Path, form: s
 
 
 def test_claims_that_moved_up_are_one_finding(tmp_path: Path) -> None:
-    claims = [Claim(id=str(n), text=f"Claim {n}") for n in range(60)]
-    content = [record(i, claim=f"Claim {n}.") for i, n in enumerate([*range(20), *range(21, 60)])]
+    claims = [Claim(id=str(n), text=f"The claim of mayor {n}") for n in range(60)]
+    content = [
+        record(i, claim=f"The claim of mayor {n}.")
+        for i, n in enumerate([*range(20), *range(21, 60)])
+    ]
     report = checked(tmp_path, content, claims=claims, repaired=tmp_path / "mended")
     (said,) = [f for f in report.errors if f.rule == "claim"]
     assert said.remedy.startswith("From claim 20 on, predictions carry the text of the next claim")
