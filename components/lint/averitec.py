@@ -31,11 +31,11 @@ GOLD_2024 = GOLD | {"label", "questions"}
 def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of 2024."""
     linter.count_gold(raw, GOLD_2024.difference(unread(raw, "evidence")))
-    if "claim_id" in raw:
-        raw["claim_id"] = linter.name(raw["claim_id"], "warning")
-    else:
+    if raw.get("claim_id") is None:
         linter.place(position)
         linter.find("id", "no claim_id", "Give the id of the claim")
+    else:
+        raw["claim_id"] = linter.name(raw["claim_id"], "warning")
     raw["pred_label"] = linter.label(raw["pred_label"])
     raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")
@@ -141,6 +141,12 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
             item = found
         if item in (None, [], {}):
             linter.find("schema", "evidence that is empty", "Drop it", True, done="Deleted")
+            qas.append((Qa("", "", drop=True), item))  # none from behind gets its place
+            continue
+        if isinstance(item, dict) and "answer" not in item and _is_said(item.get("scraped_text")):
+            message = said_elsewhere("answer", ["scraped_text"])
+            linter.find("schema", message, "Write the answer, an empty one for none")
+            qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
             continue
         if isinstance(item, list) or (
             isinstance(item, dict) and not {"question", "answer"} & item.keys()
@@ -171,6 +177,10 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
         urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
         qas.append((Qa(*pair, urls), item))
     return qas
+
+
+def _is_said(text: Any) -> bool:
+    return isinstance(text, str) and bool(text.strip())
 
 
 def _items(linter: Linter, value: Any, what: str) -> list[Any]:
@@ -303,7 +313,11 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
 
 def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of a run of ours."""
-    raw["id"] = str(linter.name(raw["id"]))
+    if raw["id"] is None:
+        linter.place(position)
+        linter.find("id", "no id", "Give the id of the claim")
+    else:
+        raw["id"] = str(linter.name(raw["id"]))
     raw["label"] = linter.label(raw["label"])
     linter.text_at(raw, "claim")
     if _elsewhere(linter, raw, "evidence"):

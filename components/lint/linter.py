@@ -350,7 +350,7 @@ class Linter:
             self.find("no-evidence", "no evidence", "Give a QA")
         seen: set[tuple[str, str, str]] = set()
         questions: set[str] = set()
-        for qa in qas:
+        for qa in (qa for qa in qas if not qa.drop):
             question, answer = _plain(qa.question or ""), _plain(qa.answer)
             said = (question, answer, _plain(qa.explanation or ""))
             if not any(said):

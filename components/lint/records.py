@@ -42,6 +42,10 @@ def read_json(linter: Linter) -> str:
         try:
             if not isinstance(raw, dict):
                 raise ClaimflowError("the record is no JSON object")
+            for key in ("claim_id", "id"):
+                if raw.get(key) != raw.get(key):
+                    linter.find("nan", f"{key} is NaN, which is no JSON", "Write null", True)
+                    raw[key] = None
             form = forms.of(raw)
             _rename(linter, raw, form)
             if form in FACTS and raw.get("id") is None:
