@@ -1930,6 +1930,20 @@ def test_a_record_with_no_evidence_says_so_by_an_empty_list(tmp_path: Path) -> N
     assert read_submission(tmp_path / "pred.json")[0].evidence == []
 
 
+@pytest.mark.parametrize("base", [record(), {"id": "0", "claim": "A.", "label": "Refuted"}])
+def test_a_file_with_no_evidence_but_qas_under_another_key_is_told(
+    tmp_path: Path, base: Any
+) -> None:
+    key = "claim_id" if "claim_id" in base else "id"
+    lines = [base | {key: type(base[key])(n), "evidence": [], "pairs": [QA]} for n in range(3)]
+    said = "no record has evidence, and QAs stand under 'pairs', which no evaluator reads"
+    assert [f.message for f in checked(tmp_path, lines).errors] == [said]
+    assert checked(tmp_path, [*lines[:2], lines[2] | {"evidence": [QA]}]).errors == []
+    assert checked(tmp_path, lines[:1]).errors == []
+    others = [line | {"pairs": [{"url": "", "text": "x"}]} for line in lines]
+    assert checked(tmp_path, others).errors == []
+
+
 @pytest.mark.parametrize("written", [json.dumps, str])
 def test_evidence_in_a_text_is_unpacked(tmp_path: Path, written: Any) -> None:
     records = [record(0, evidence=written([QA])), record(1, evidence=[written(QA)])]

@@ -43,6 +43,7 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
+    _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
     strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
     linter.qas([qa for qa, _ in (*evidence, *strings)])
@@ -64,6 +65,15 @@ def _elsewhere(linter: Linter, holder: dict[str, Any], due: str) -> bool:
         holder[due] = meant
         del holder[keys[0]]
     return meant is None
+
+
+def _beside(linter: Linter, raw: dict[str, Any]) -> None:
+    """Note a record with [] for evidence, and its other keys with QAs: one alone may well have no
+    evidence, but not all."""
+    if raw.get("evidence") == [] and not raw.get("string_evidence"):
+        linter.without += 1
+        lists = {key: value for key, value in raw.items() if value and isinstance(value, list)}
+        linter.beside.update(key for key, value in lists.items() if all(map(_is_qa, value)))
 
 
 _DUE = {
@@ -324,6 +334,7 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
+    _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
     linter.qas([qa for qa, _ in evidence])
     raw["evidence"] = _left(evidence)

@@ -85,6 +85,10 @@ def read_json(linter: Linter) -> str:
         elif not problem.whole:
             linter.lose(finding)
     linter.line = linter.record = None
+    if linter.beside and 1 < linter.without == len(linter.order):
+        names = " and ".join(f"'{cut(key)}'" for key in sorted(linter.beside))
+        message = f"no record has evidence, and QAs stand under {names}, which no evaluator reads"
+        linter.find("schema", message, "Write them under evidence, or leave them out")
     if mixed := several(found):
         linter.find("schema", mixed, "Write one")
         linter.mixed = True
