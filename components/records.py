@@ -283,9 +283,9 @@ def read_lines(
 
     on_error: "stop" raises ClaimflowError at the first bad line; "skip" appends it to `bad`
     and goes on, so that a bad record costs itself alone. None stops, where no setting skips. "mend"
-    skips, and reads on where nothing but a comma is wrong, or a list follows on a list. Blank
-    lines are passed over. Bytes that are no UTF-8 (`check_text` refuses them) and lone surrogates,
-    which no JSON writer takes back, become U+FFFD.
+    skips, and reads on where nothing but a comma or a newline is wrong, or a list follows on a
+    list. Blank lines are passed over. Bytes that are no UTF-8 (`check_text` refuses them) and lone
+    surrogates, which no JSON writer takes back, become U+FFFD.
     A list that breaks off, or is no JSON from some point on, gives the records before it. One
     object over several lines is one bad line.
 
@@ -341,7 +341,8 @@ class _BrokenOffError(ClaimflowError):
 
 
 class _CommaError(ClaimflowError):
-    """A comma too much or too few, or another list: what stands behind it is read."""
+    """A comma too much or too few, a newline too few, or another list: what stands behind it is
+    read."""
 
 
 def report(problem: BadLine, on_error: str | None, bad: list[BadLine] | None) -> None:
@@ -371,7 +372,8 @@ def decode_line(line: bytes, type: Any) -> Any:
 
 def _lines(file: BinaryIO, mend: bool) -> Iterator[tuple[int, bytes | ClaimflowError]]:
     """(number, line) whether lines end in LF, CR LF or CR: in JSON none of them is part of one. A
-    ClaimflowError for an object with a comma behind it; to mend: with the object."""
+    ClaimflowError for an object with a comma behind it, or for several on one line, as where the
+    first of two files that are joined has no newline at its end; to mend: with the objects."""
     number = 0
     for part in file:
         for line in part.rstrip(b"\r\n").split(b"\r"):
@@ -381,7 +383,30 @@ def _lines(file: BinaryIO, mend: bool) -> Iterator[tuple[int, bytes | ClaimflowE
                 kind = _CommaError if mend else ClaimflowError
                 yield number, kind("a comma stands behind the object, and no list around it")
                 line = alone if mend else b""
-            yield number, line
+            parts = _objects(line) if _JOINED.search(line) else []
+            if len(parts) > 1:
+                kind = _CommaError if mend else ClaimflowError
+                yield (
+                    number,
+                    kind(f"{len(parts)} records stand on one line, where each has its own"),
+                )
+                yield from ((number, part.encode()) for part in parts if mend)
+            else:
+                yield number, line
+
+
+def _objects(line: bytes) -> list[str]:
+    """The objects of a line one by one; what can't be read stays together, at its end."""
+    text = line.decode("utf-8", "replace")
+    found, at = [], 0
+    while at < len(text):
+        try:
+            end = _parse(text, at)[1]
+        except (ValueError, RecursionError):
+            end = len(text)
+        found.append(text[at:end])
+        at = _LINE_GAP.match(text, end).end()  # type: ignore[union-attr]
+    return found
 
 
 def _over_lines(path: Path) -> str | None:
@@ -588,6 +613,8 @@ _OF_RECORDS = {"id", "claim_id", "claim", "evidence", "label", "pred_label", "qu
 _parse = json.JSONDecoder().raw_decode
 _pass_over = json.JSONDecoder(parse_int=str).raw_decode  # any number of digits
 _GAP = re.compile(r"\s*")
+_JOINED = re.compile(rb"\}\s*(\xef\xbb\xbf)?\{")
+_LINE_GAP = re.compile(r"[\s\ufeff]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 

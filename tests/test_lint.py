@@ -1392,6 +1392,26 @@ def test_a_record_of_fever_with_a_gold_label_of_its_own_is_told(tmp_path: Path) 
     assert json.loads((tmp_path / "mended").read_text()) == line
 
 
+@pytest.mark.parametrize(
+    "more", [{"evidence": [[[1, 1, "A", 0]]]}, {"verifiable": "VERIFIABLE"}, {"evidence": "A 0"}]
+)
+def test_the_gold_label_of_fever_becomes_no_prediction(tmp_path: Path, more: Any) -> None:
+    line = {"id": 1, "label": "REFUTES", "predicted_evidence": [["A", 0.0]]} | more
+    report = checked(tmp_path, line, repaired=tmp_path / "mended")
+    left = [f.remedy for f in report.errors if f.rule == "gold"]
+    assert left == ["Leave it out, or call it predicted_…"] * 2
+    assert json.loads((tmp_path / "mended").read_text()) == line
+    with pytest.raises(ClaimflowError, match="predicted_label is missing"):
+        read_submission(tmp_path / "mended")
+
+
+def test_evidence_of_fever_that_cannot_be_read_is_not_deleted(tmp_path: Path) -> None:
+    line = {"id": 1.0, "predicted_label": "REFUTES", "evidence": [["A", 0, 0.9]]}
+    report = checked(tmp_path, line, repaired=tmp_path / "mended")
+    assert len(report.errors) == 2
+    assert json.loads((tmp_path / "mended").read_text()) == line | {"id": 1}
+
+
 def test_fever_under_the_names_of_the_gold_file_is_renamed(tmp_path: Path) -> None:
     lines = [
         {"id": 1, "label": "REFUTES", "evidence": [["A", 0]]},
@@ -1574,6 +1594,10 @@ def test_keys_of_other_forms_are_renamed_in_fever_and_scifact(tmp_path: Path) ->
          "FEVER", "'claim_id' for id"),
         ({"id": 7, "pred_label": "REFUTES", "predicted_evidence": [["A", 1]]},
          "FEVER", "'pred_label' for predicted_label"),
+        ({"id": 7, "label": "REFUTES", "predicted_evidence": [["A", 1]]},
+         "FEVER", "'label' for predicted_label"),
+        ({"id": 7, "prediction": "REFUTES", "predicted_evidence": [["A", 1]]},
+         "FEVER", "'prediction' for predicted_label"),
         ({"claim_id": 7, "evidence": {"8": {"label": "SUPPORT", "sentences": [1]}}},
          "SciFact", "'claim_id' for id"),
     ]  # fmt: skip
@@ -1602,14 +1626,19 @@ def test_no_evidence_is_told_as_the_scorer_compares_labels(tmp_path: Path) -> No
 
 
 def test_line_numbers_that_are_texts_are_mended(tmp_path: Path) -> None:
-    items = [["A", "8"], ["A", "x"], ["A", 1.5]]
+    items = [["A", "8"], ["A", "x"], ["A", 1.5], ["A", 7.0]]
     line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": items}
     report = checked(tmp_path, line, repaired=tmp_path / "mended")
     assert [(f.rule, f.fixed) for f in report.findings] == [
-        ("schema", True), ("schema", False), ("schema", False),
+        ("schema", True), ("schema", False), ("schema", False), ("schema", True),
     ]  # fmt: skip
-    mended = json.loads((tmp_path / "mended").read_text())
-    assert mended["predicted_evidence"] == [["A", 8], *items[1:]]
+    mended = (tmp_path / "mended").read_text()
+    assert '[["A", 8], ["A", "x"], ["A", 1.5], ["A", 7]]' in mended
+    for sentences, whole in ((["3"], "[3]"), ([3.0, 4], "[3, 4]"), (3, "[3]"), ("3", "[3]")):
+        line = {"id": 1, "evidence": {"8": {"label": "SUPPORT", "sentences": sentences}}}
+        report = checked(tmp_path, line, repaired=tmp_path / "mended")
+        assert [(f.rule, f.fixed) for f in report.findings] == [("schema", True)]
+        assert f'"sentences": {whole}}}' in (tmp_path / "mended").read_text()
 
 
 def test_an_object_of_questions_and_answers_becomes_a_list(tmp_path: Path) -> None:
@@ -1789,6 +1818,9 @@ def test_a_run_without_a_claim_is_told(tmp_path: Path) -> None:
         ("{0},\n{1}\n{2}", [1]),
         ("[{0}\n{1},\n{2}]", [2]),
         ("[{0}]\n[{1}]\n\n[{2}]\n", [2, 4]),
+        ("{0}\n{1}{2}\n", [2]),  # joined without a newline between
+        ("{0} {1}{2}", [1]),
+        ("{0}\ufeff{1}\n{2}", [1]),
     ],
 )
 def test_a_wrong_comma_costs_no_record(tmp_path: Path, text: str, lines: list[int]) -> None:
@@ -1800,7 +1832,7 @@ def test_a_wrong_comma_costs_no_record(tmp_path: Path, text: str, lines: list[in
     assert [f.line for f in report.findings if f.line] == lines
     assert (report.errors, report.lost, report.unread) == ([], 0, [])
     assert json.loads((tmp_path / "mended.json").read_text()) == records
-    with pytest.raises(ClaimflowError, match=f"line {lines[0]}: .*(comma|another list)"):
+    with pytest.raises(ClaimflowError, match=f"line {lines[0]}: .*(comma|another list|one line)"):
         read_submission(tmp_path / "pred.json")
 
 
@@ -1829,6 +1861,9 @@ ASKED = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?"}]}
         (ASKED | {"questions": [{"question": "Who?", "evidence": "Her."}]}, "evidence", None),
         ({"id": 0, "predicted_label": "Refuted", "evidences": ["Her."]}, "evidences", None),
         ({"id": 0, "predicted_label": "REFUTES", "evidences": [["A", 1]]}, "evidences", None),
+        ({"id": 0, "predicted_label": "REFUTES", "sentences": [["A", 1]]}, "sentences", None),
+        ({"id": 0, "predicted_label": "REFUTES", "said": [["A", 1.0, 0.9]]}, "said", None),
+        ({"id": 0, "label": "REFUTES", "sentences": [["A", 1]]}, "sentences", None),
     ],
 )  # fmt: skip
 def test_evidence_under_another_key_is_mended_or_told(
@@ -1855,6 +1890,36 @@ def test_evidence_under_another_key_is_mended_or_told(
         assert first["questions" if "questions" in first else "evidence"] == meant
 
 
+@pytest.mark.parametrize("empty", [None, float("nan")])
+def test_a_null_id_is_told_by_its_place(tmp_path: Path, empty: Any) -> None:
+    claims = [Claim(id=str(n), text="") for n in range(4)]
+    lines = [record(n, answer_of=n, claim="A.\tB") for n in range(4)]
+    for n in (0, 2):  # alike, and of two claims
+        lines[n] = record(empty)
+    report = checked(tmp_path, lines, claims=claims, repaired=tmp_path / "mended")
+    assert [f.message for f in report.errors] == ["no claim_id"] * 2
+    mended = json.loads((tmp_path / "mended").read_text())
+    assert [r["claim_id"] for r in mended] == [None, 1, None, 3]
+    own = {"id": empty, "claim": "A.\tB", "label": "Refuted", "evidence": [QA]}
+    report = checked(tmp_path, [own, own | {"id": "1"}], claims=claims[:2])
+    assert (report.form, [f.message for f in report.errors][-1]) == ("run", "no id")
+
+
+def test_a_page_text_without_an_answer_stays(tmp_path: Path) -> None:
+    pages = [{"question": "Who?", "url": "", "scraped_text": text} for text in ("Her.", "Him.")]
+    report = checked(tmp_path, [record(9.0, evidence=pages)], repaired=tmp_path / "mended.json")
+    assert json.loads((tmp_path / "mended.json").read_text())[0]["evidence"] == pages
+    errors = [f.message for f in report.errors if f.rule == "schema"]
+    assert errors == ["no answer, and 'scraped_text' in its place, which no evaluator reads"] * 2
+
+
+def test_an_empty_object_keeps_its_place_among_qas(tmp_path: Path) -> None:
+    qas = [{}, *({**QA, "question": f"{n}?"} for n in range(10))]
+    report = checked(tmp_path, [record(evidence=qas)], repaired=tmp_path / "mended.json")
+    assert report.errors == []
+    assert json.loads((tmp_path / "mended.json").read_text())[0]["evidence"] == qas[1:10]
+
+
 def test_qas_whose_answers_are_not_read_are_no_repeats(tmp_path: Path) -> None:
     qas = [{"question": "Who?", "said": text} for text in ("Her.", "Him.")]
     report = checked(tmp_path, [record(evidence=qas, claim="A.\tB")], repaired=tmp_path / "m.json")
@@ -1866,6 +1931,20 @@ def test_a_record_with_no_evidence_says_so_by_an_empty_list(tmp_path: Path) -> N
     given = record(evidence=[], evidence_ranked=[{"text": "x"}])
     assert checked(tmp_path, [given]).errors == []
     assert read_submission(tmp_path / "pred.json")[0].evidence == []
+
+
+@pytest.mark.parametrize("base", [record(), {"id": "0", "claim": "A.", "label": "Refuted"}])
+def test_a_file_with_no_evidence_but_qas_under_another_key_is_told(
+    tmp_path: Path, base: Any
+) -> None:
+    key = "claim_id" if "claim_id" in base else "id"
+    lines = [base | {key: type(base[key])(n), "evidence": [], "pairs": [QA]} for n in range(3)]
+    said = "no record has evidence, and QAs stand under 'pairs', which no evaluator reads"
+    assert [f.message for f in checked(tmp_path, lines).errors] == [said]
+    assert checked(tmp_path, [*lines[:2], lines[2] | {"evidence": [QA]}]).errors == []
+    assert checked(tmp_path, lines[:1]).errors == []
+    others = [line | {"pairs": [{"url": "", "text": "x"}]} for line in lines]
+    assert checked(tmp_path, others).errors == []
 
 
 @pytest.mark.parametrize("written", [json.dumps, str])

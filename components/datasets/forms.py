@@ -45,7 +45,7 @@ class Forms:
         none does: what suits the gold file, then what most records have by their labels."""
         told: collections.Counter[str] = collections.Counter()
         guessed: collections.Counter[str] = collections.Counter()
-        for _, raw in read_lines(self._path, Any, "skip", []):
+        for _, raw in read_lines(self._path, Any, "mend", []):
             try:
                 if isinstance(raw, dict):
                     (told if _tells(raw) else guessed)[form_of(raw)] += 1
@@ -133,18 +133,24 @@ def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
             due["predicted_evidence"] = "evidence"
         if "claim_id" not in raw and raw.get("id") is not None:
             due["id"] = "claim_id"
-    elif form == "FEVER" and not {"predicted_evidence", "pred_label"} & raw.keys():
+    elif form == "FEVER":
         items = raw.get("evidence")
-        if "label" in raw and "predicted_label" not in raw:
-            due["label"] = "predicted_label"
         said = items if isinstance(items, list) else []
-        if "evidence" in raw and all(_is_sentence(x) or isinstance(x, str) for x in said):
+        renamed = "evidence" in raw and "predicted_evidence" not in raw
+        renamed = renamed and all(is_sentence(x) or isinstance(x, str) for x in said)
+        given = [key for key in _VERDICTS if isinstance(raw.get(key), str)]
+        # Beside other fields of the gold file, its label is that of the gold file too.
+        is_gold = "verifiable" in raw or ("evidence" in raw and not renamed)
+        if given and "predicted_label" not in raw and not (given == ["label"] and is_gold):
+            due[given[0]] = "predicted_label"
+        if renamed:
             due["evidence"] = "predicted_evidence"
-    elif form == "FEVER" and "pred_label" in raw and "predicted_label" not in raw:
-        due["pred_label"] = "predicted_label"
     if form in FACTS and raw.get("claim_id") is not None and raw.get("id") is None:
         due["claim_id"] = "id"
     return due
+
+
+_VERDICTS = ("pred_label", "prediction", "verdict", "label")  # of FEVER under other names
 
 
 def _tells(raw: dict[str, Any]) -> bool:
@@ -221,7 +227,7 @@ def _is_fever(raw: dict[str, Any]) -> bool:
         return False
     if not items:  # a run's record always has its claim
         return raw["label"] in fever.LABELS and "claim" not in raw
-    return all(map(_is_sentence, items))
+    return all(map(is_sentence, items))
 
 
 def _is_text(raw: dict[str, Any]) -> bool:
@@ -235,11 +241,14 @@ def _is_fevers(label: Any) -> bool:
     return isinstance(label, str) and label.upper() in fever.LABELS
 
 
-def _is_sentence(item: Any) -> bool:
+def is_sentence(item: Any) -> bool:
     """Whether it is [page, line], the line as a number or as a text of one."""
     if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str):
         return False
-    return type(item[1]) is int or (isinstance(item[1], str) and item[1].strip().isdecimal())
+    line = item[1]
+    if isinstance(line, float):
+        return line.is_integer()
+    return type(line) is int or (isinstance(line, str) and line.strip().isdecimal())
 
 
 def _kinds(raw: dict[str, Any]) -> set[type]:

@@ -20,7 +20,7 @@ import msgspec
 
 from components.datasets import fever, findings, scifact
 from components.datasets.base import checked_label
-from components.datasets.forms import FACTS, Forms, misnamed, several
+from components.datasets.forms import FACTS, Forms, is_sentence, misnamed, several
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
@@ -136,7 +136,8 @@ FORMS: dict[str, Any] = {
 }
 
 
-# Where evidence may stand that no evaluator reads: by the key's name, or in a list of objects
+# Where evidence may stand that no evaluator reads: by the key's name, or in a list of objects or of
+# [page, line]
 _LIKE = re.compile(r"(?i)evi(d|s?$)|qa|quest|answer")
 _LIKE_QUESTION = re.compile(r"(?i)quest|query|^q$")
 _NO_ANSWER = {"question", "url", "scraped_text", "passages", "answer_type", "source_url"}
@@ -157,12 +158,13 @@ def unread(holder: dict[str, Any], due: str) -> list[str]:
         others = [key for key in found if key not in _NO_ANSWER]
         like = [key for key in others if _LIKE_ANSWER.search(key)]
         return like if like or due in holder else others
-    lists = {key for key in found if isinstance(holder[key], list)}
-    return [
-        key
-        for key in found
-        if _LIKE.search(key) or (key in lists and isinstance(holder[key][0], dict))
-    ]
+    return [key for key in found if _LIKE.search(key) or _is_evidence(holder[key])]
+
+
+def _is_evidence(value: Any) -> bool:
+    """Whether it is a list of objects, or of [page, line] with or without more."""
+    first = value[0] if isinstance(value, list) else None
+    return isinstance(first, dict) or (isinstance(first, list) and is_sentence(first[:2]))
 
 
 def said_elsewhere(due: str, keys: list[str]) -> str:
@@ -272,6 +274,9 @@ def _from_record(raw: dict[str, Any], form: str, position: int) -> Prediction:
             f"this is a prediction in the form of {form} but for its keys, {' and '.join(wrong)}: "
             "rename (`python -m flows.lint … fix=true` does)"
         )
+    if form == "FEVER" and (keys := unread(raw, "predicted_evidence")):
+        said = said_elsewhere("predicted_evidence", keys)
+        raise ClaimflowError(f"{said}: write it as predicted_evidence, in lists of [page, line]")
     if form in FACTS:
         return (fever if form == "FEVER" else scifact).prediction_from(raw)
     if "predicted_evidence" not in raw:

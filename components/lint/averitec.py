@@ -31,11 +31,11 @@ GOLD_2024 = GOLD | {"label", "questions"}
 def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of 2024."""
     linter.count_gold(raw, GOLD_2024.difference(unread(raw, "evidence")))
-    if "claim_id" in raw:
-        raw["claim_id"] = linter.name(raw["claim_id"], "warning")
-    else:
+    if raw.get("claim_id") is None:
         linter.place(position)
         linter.find("id", "no claim_id", "Give the id of the claim")
+    else:
+        raw["claim_id"] = linter.name(raw["claim_id"], "warning")
     raw["pred_label"] = linter.label(raw["pred_label"])
     raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")
@@ -43,6 +43,7 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
+    _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
     strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
     linter.qas([qa for qa, _ in (*evidence, *strings)])
@@ -64,6 +65,15 @@ def _elsewhere(linter: Linter, holder: dict[str, Any], due: str) -> bool:
         holder[due] = meant
         del holder[keys[0]]
     return meant is None
+
+
+def _beside(linter: Linter, raw: dict[str, Any]) -> None:
+    """Note a record with [] for evidence, and its other keys with QAs: one alone may well have no
+    evidence, but not all."""
+    if raw.get("evidence") == [] and not raw.get("string_evidence"):
+        linter.without += 1
+        lists = {key: value for key, value in raw.items() if value and isinstance(value, list)}
+        linter.beside.update(key for key, value in lists.items() if all(map(_is_qa, value)))
 
 
 _DUE = {
@@ -141,6 +151,12 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
             item = found
         if item in (None, [], {}):
             linter.find("schema", "evidence that is empty", "Drop it", True, done="Deleted")
+            qas.append((Qa("", "", drop=True), item))  # none from behind gets its place
+            continue
+        if isinstance(item, dict) and "answer" not in item and _is_said(item.get("scraped_text")):
+            message = said_elsewhere("answer", ["scraped_text"])
+            linter.find("schema", message, "Write the answer, an empty one for none")
+            qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
             continue
         if isinstance(item, list) or (
             isinstance(item, dict) and not {"question", "answer"} & item.keys()
@@ -171,6 +187,10 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
         urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
         qas.append((Qa(*pair, urls), item))
     return qas
+
+
+def _is_said(text: Any) -> bool:
+    return isinstance(text, str) and bool(text.strip())
 
 
 def _items(linter: Linter, value: Any, what: str) -> list[Any]:
@@ -303,13 +323,18 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
 
 def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of a run of ours."""
-    raw["id"] = str(linter.name(raw["id"]))
+    if raw["id"] is None:
+        linter.place(position)
+        linter.find("id", "no id", "Give the id of the claim")
+    else:
+        raw["id"] = str(linter.name(raw["id"]))
     raw["label"] = linter.label(raw["label"])
     linter.text_at(raw, "claim")
     if _elsewhere(linter, raw, "evidence"):
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
+    _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
     linter.qas([qa for qa, _ in evidence])
     raw["evidence"] = _left(evidence)

@@ -19,10 +19,14 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of FEVER: a label and lists of [page, line]."""
     linter.numbered = False
     raw["id"] = linter.name(raw["id"])
-    for key in ("label", "evidence", "verifiable"):
-        if key in raw:
-            message = f"its own '{key}': against such the official scorer scores a record"
-            linter.find("gold", message, "Leave it out", True, "error", "Deleted")
+    own = [key for key in ("label", "evidence", "verifiable") if key in raw]
+    # Without predicted_… it may be all that the system says: only its writer knows.
+    clear = all(key == "verifiable" or raw.get(f"predicted_{key}") is not None for key in own)
+    for key in own:
+        message = f"its own '{key}': against such the official scorer scores a record"
+        remedy = "Leave it out" if clear else "Leave it out, or call it predicted_…"
+        linter.find("gold", message, remedy, clear, "error", "Deleted")
+        if clear:
             del raw[key]
     label = raw.get("predicted_label")
     if isinstance(label, str) and label.upper() in FEVER_LABELS:  # as the scorer compares
@@ -46,11 +50,12 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     # behind would count that did not, and a miss less raises precision.
     first = items[:FEVER_FIRST]
     for n, item in enumerate(items):
-        if _is_sentence(item, str) and (line := whole_number(item[1])) is not None:
-            message = f"{cut(json.dumps(item))} has its line as a text"
-            linter.find("schema", message, "Write a number", True)
+        line = whole_number(item[1]) if _is_pair(item) else None
+        if line is not None and type(item[1]) is not int:
+            message = f"{cut(json.dumps(item))} has its line as {_WRITTEN[type(item[1])]}"
+            linter.find("schema", message, "Write a whole number", True)
             item[1] = line
-        if not _is_sentence(item):
+        if line is None:
             message = f"{cut(json.dumps(item))} is no [page, line]"
             behind = n >= FEVER_FIRST
             linter.find("schema", message, 'Write it as ["Page_title", 0]', behind, done="Deleted")
@@ -108,6 +113,12 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
                 done="Deleted",
             )
             continue
+        written = sentences if isinstance(sentences, list) else [sentences]
+        numbers = list(map(whole_number, written))
+        if json.dumps(numbers) != json.dumps(sentences) and None not in numbers:
+            message = f"document {doc} has sentences {cut(json.dumps(sentences))}"
+            linter.find("schema", message, "Write a list of whole numbers", True)
+            item["sentences"] = sentences = numbers
         if not doc.isdecimal():
             linter.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
         if not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
@@ -137,10 +148,9 @@ def _is_rationale(item: Any) -> bool:
     return isinstance(item, dict) and {"sentences", "label"} <= item.keys()
 
 
-def _is_sentence(item: Any, line: type = int) -> bool:
-    return (
-        isinstance(item, list)
-        and len(item) == 2
-        and isinstance(item[0], str)
-        and type(item[1]) is line
-    )
+def _is_pair(item: Any) -> bool:
+    """Whether it is [page, something]."""
+    return isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
+
+
+_WRITTEN = {str: "a text", float: "a number with a point"}

@@ -76,6 +76,8 @@ class Linter:
         self.differing: list[str] = []  # where a key has several values
         self.of_gold = False  # it is the gold file
         self.illegible = False  # bytes were lost, as the encoding is not known
+        self.without = 0  # records with [] for evidence
+        self.beside: set[str] = set()  # keys with QAs in these
         self.scraped = 0
         self.lost = 0  # records that can't be read
         self.unread: list[str] = []  # lines that hold who knows how many
@@ -350,7 +352,7 @@ class Linter:
             self.find("no-evidence", "no evidence", "Give a QA")
         seen: set[tuple[str, str, str]] = set()
         questions: set[str] = set()
-        for qa in qas:
+        for qa in (qa for qa in qas if not qa.drop):
             question, answer = _plain(qa.question or ""), _plain(qa.answer)
             said = (question, answer, _plain(qa.explanation or ""))
             if not any(said):

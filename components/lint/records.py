@@ -42,6 +42,10 @@ def read_json(linter: Linter) -> str:
         try:
             if not isinstance(raw, dict):
                 raise ClaimflowError("the record is no JSON object")
+            for key in ("claim_id", "id"):
+                if raw.get(key) != raw.get(key):
+                    linter.find("nan", f"{key} is NaN, which is no JSON", "Write null", True)
+                    raw[key] = None
             form = forms.of(raw)
             _rename(linter, raw, form)
             if form in FACTS and raw.get("id") is None:
@@ -81,6 +85,10 @@ def read_json(linter: Linter) -> str:
         elif not problem.whole:
             linter.lose(finding)
     linter.line = linter.record = None
+    if linter.beside and 1 < linter.without == len(linter.order):
+        names = " and ".join(f"'{cut(key)}'" for key in sorted(linter.beside))
+        message = f"no record has evidence, and QAs stand under {names}, which no evaluator reads"
+        linter.find("schema", message, "Write them under evidence, or leave them out")
     if mixed := several(found):
         linter.find("schema", mixed, "Write one")
         linter.mixed = True
