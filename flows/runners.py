@@ -19,13 +19,22 @@ KINDS = ("threads", "processes", "dask")
 
 # Prefect would start the same server, but imports all of it into this process, too, and looks only
 # then for its answer. This one ends when its input does: with this process, however that ends.
+# Its transactions wait for one another: with SQLite, one that first reads and then writes fails at
+# once where another has written meanwhile, and Prefect's client then sleeps for two seconds.
 SERVER = """
 import os, socket, sys, threading, uvicorn
 from prefect.server.api.server import create_app
+from prefect.server.database.configurations import AioSqliteConfiguration as SQLite
+begin = SQLite.begin_transaction
+SQLite.begin_transaction = lambda self, session, with_for_update=False: begin(self, session, True)
 threading.Thread(target=lambda: os._exit(bool(sys.stdin.read())), daemon=True).start()
 server = uvicorn.Server(uvicorn.Config(create_app(ephemeral=True, final=True), log_level="error"))
 server.run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
 """
+
+
+# It keeps flow runs and task runs, and not each event behind them, which would be most of its work.
+QUIET = {"PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false"}
 
 
 def listen() -> socket.socket:
@@ -52,6 +61,7 @@ def own_server() -> str:
             pass_fds=[listening.fileno()],
             stdin=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the flow, which tells the server of it
+            env=QUIET | os.environ,
         )
         atexit.register(process.kill)
         return f"http://127.0.0.1:{listening.getsockname()[1]}/api"
