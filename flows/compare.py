@@ -269,17 +269,18 @@ def _folder(folder: Path, config: DictConfig) -> Iterator[Point]:
     import msgspec
 
     from components.errors import ClaimflowError
-    from flows.contrast import read_config
     from flows.publish import point_of
+    from flows.record import read_config
     from flows.tracking import read_record
 
     record = read_record(folder)
     if record.flow == "flows.compare":
         raise ClaimflowError(f"{record.id} is a comparison itself: name the runs that it is of.")
     if not record.children:
+        settings = read_config(folder) if (folder / "config.yaml").is_file() else {}
         yield msgspec.structs.replace(
             point_of(record, folder),
-            sweep=record.parent or "", choices=record.choices, config=read_config(folder),
+            sweep=record.parent or "", choices=record.choices, config=settings,
         )  # fmt: skip
     for child in record.children:
         beside = folder.parent / child

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.cli import PLACES
@@ -14,15 +13,6 @@ if TYPE_CHECKING:
 # Of a config, what has no part in what a run finds.
 ASIDE = {*PLACES, "name", "primary", "shown", "runner"}
 LONGEST = 60  # characters of a value
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The config of a run's folder; empty where the folder has none."""
-    import yaml
-
-    path = folder / "config.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
-    return dict(yaml.load(path.read_text(encoding="utf-8"), loader)) if path.is_file() else {}
 
 
 def fill(points: list[Point]) -> None:

@@ -24,6 +24,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec.yaml
+
 from components.files import ROOT, write_whole
 from components.records import Record, encode
 from components.score.base import Measure
@@ -205,3 +207,8 @@ def write_out(config: DictConfig, records: list[RunRecord]) -> None:
     if config.out:
         runs = [public(record, Path(config.outputs)) for record in records]
         write_whole(Path(config.out), encode(runs) + b"\n")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The resolved config of a run's folder. Raises FileNotFoundError where it has none."""
+    return dict(msgspec.yaml.decode((folder / "config.yaml").read_bytes()))

@@ -29,7 +29,7 @@ from components.files import digest, folder_digest, write_whole
 from components.records import Record, decode, encode
 from flows.adapters import DIGEST, TRAINED
 from flows.log import say
-from flows.record import RunRecord
+from flows.record import RunRecord, read_config
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -379,11 +379,7 @@ def parameters(folder: Path, record: RunRecord) -> Iterator[tuple[str, str]]:
 
     A value too long for MLflow is replaced by its digest and where to read it.
     """
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
-    config = yaml.load((folder / "config.yaml").read_text(encoding="utf-8"), loader)
-    values = dict(_flat("", config))
+    values = dict(_flat("", read_config(folder)))
     values.pop("name", None)  # that of the run
     values.update(record.choices)  # a group's own key is free, or says {} for the choice `none`
     values.update({f"axis.{axis}": value for axis, value in record.axes.items()})
