@@ -35,12 +35,15 @@ _CLOSING = re.compile(r"[\s\])}>\"'»”’]*")
 # Where it can matter how a text is split in sentences: at a period that may end one, and at a
 # quote that may begin or end one. Other sentences end and begin as if they were one.
 _SPLIT_MATTERS = re.compile(r"\.(?![0-9A-Za-z]|\s*$)|[?!]\W*[\"'`]")
-# ASCII without quotes and without two of `:,` in a row: such a piece is parted by one expression.
-_PLAIN = re.compile(r"(?:[!#-&(-+\--9;-_a-~]|[:,](?![:,]))*")
+_QUOTES = "«»„“”‘’"
+# Such a piece is parted by one expression: without ASCII's quotes and two of `:,` in a row.
+_PLAIN = re.compile(rf"(?:[!#-&(-+\--9;-_a-~{_QUOTES}]|[^\W\x00-\x7f]|[:,](?![:,]))*")
+_ALONE = rf";@#$%&?!*\[\](){{}}<>{_QUOTES}"
 _PARTS = re.compile(
-    r"--|\.{2,}|[;@#$%&?!*\[\](){}<>]|[:,](?!\d)"
-    r"|(?:[^;@#$%&?!*\[\](){}<>:,.-]|-(?!-)|\.(?!\.)|[:,](?=\d))+"
+    rf"--|\.{{2,}}|[{_ALONE}]|[:,](?!\d)|(?:[^{_ALONE}:,.-]|-(?!-)|\.(?!\.)|[:,](?=\d))+"
 )
+# A sentence whose first quote no rule takes otherwise than one behind a space.
+_QUOTED = re.compile(r"\"[A-Za-z0-9]")
 # Ends at which it matters that nothing follows.
 _OPEN_END = re.compile(r"[.']\W*\Z")
 _PERIOD = re.compile(r"(.*[^.'\s])(\.[)\]}>\"»”’]{,4})", re.DOTALL)
@@ -109,7 +112,7 @@ def pieces(texts: Iterable[str]) -> Pieces:
         for sentence in within:
             last = sentence[sentence.rfind(" ") + 1 :]
             if (
-                sentence[:1] in ('"', "'")
+                (sentence[:1] in ('"', "'") and not _QUOTED.match(sentence))
                 or not (last[-1:].isalnum() or not _CLOSING.fullmatch(last))
                 or GAP in sentence
             ):

@@ -66,9 +66,11 @@ def meteors(jobs: Sequence[Job]) -> list[Floats]:
         for start in range(0, len(jobs), KNOWN):
             some = jobs[start : start + KNOWN]
             texts = dict.fromkeys(text for job in some for side in job for text in side)
-            known = _Words.of(list(texts))
             number = dict(zip(texts, range(len(texts)), strict=True))
             numbered = [tuple([number[text] for text in side] for side in job) for job in some]
+            known = _Words.of(
+                list(texts), {text for hypotheses, _ in numbered for text in hypotheses}
+            )
             for n in range(0, len(some), AT_ONCE):
                 matrices += _matrices(known, numbered[n : n + AT_ONCE])
     return matrices
@@ -84,7 +86,7 @@ def _matrices(known: _Words, jobs: Sequence[tuple[list[int], ...]]) -> list[Floa
     left = [rows[h] for hypotheses, references in jobs for h in hypotheses for _ in references]
     right = [rows[r] for hypotheses, references in jobs for _ in hypotheses for r in references]
     shapes = [(len(hypotheses), len(references)) for hypotheses, references in jobs]
-    texts = _Texts.of(known, list(rows), set(left), references=max(right, default=-1) + 1)
+    texts = _Texts.of(known, list(rows), references=max(right, default=-1) + 1)
     values = _scores(texts, np.array(left, np.int64), np.array(right, np.int64))
     ends = np.cumsum([n * m for n, m in shapes])[:-1]
     return [part.reshape(s) for part, s in zip(np.split(values, ends), shapes, strict=True)]
@@ -98,10 +100,11 @@ class _Words:
     size: Ints  # (texts): words
     word: Ints  # (words of all texts)
     stem_of: Ints  # (different words)
-    stems: list[str]  # by number
+    related: _Lists  # (stems): of hypotheses, the stems that are synonyms
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> _Words:
+    def of(cls, texts: Sequence[str], hypotheses: set[int]) -> _Words:
+        """`hypotheses` are numbers of texts."""
         distinct, pieces, counts = words.pieces(texts)
         parts = words.learn(distinct)
         names: dict[str, int] = {}
@@ -113,8 +116,39 @@ class _Words:
         ends = np.append(0, np.cumsum(width[pieces]))[np.cumsum(counts)]
         size = np.diff(ends, prepend=0)
         stems: dict[str, int] = {}
-        stem_of = [stems.setdefault(stem, len(stems)) for stem in _stem(names)]
-        return cls(size, word, np.array(stem_of, np.int64), list(stems))
+        stem_of = np.array([stems.setdefault(stem, len(stems)) for stem in _stem(names)], np.int64)
+        asked = np.zeros(len(stems), bool)
+        text, _ = _within(size)
+        asked[stem_of[word[np.isin(text, list(hypotheses))]]] = True
+        related = [
+            [stems[s] for s in synonyms(stem) if s in stems and s != stem] if wanted else []
+            for stem, wanted in zip(stems, asked.tolist(), strict=True)
+        ]
+        return cls(size, word, stem_of, _Lists.of(related))
+
+
+@dataclasses.dataclass
+class _Lists:
+    """A list of numbers for each of many rows, one after the other."""
+
+    size: Ints  # (rows)
+    values: Ints
+
+    @classmethod
+    def of(cls, lists: list[list[int]]) -> _Lists:
+        size = np.array([len(some) for some in lists], np.int64)
+        return cls(size, np.array(list(itertools.chain.from_iterable(lists)), np.int64))
+
+    def at(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The lists of these rows: (place among `rows`, value) of each element."""
+        row, place = _within(self.size[rows])
+        return row, self.values[(np.cumsum(self.size) - self.size)[rows][row] + place]
+
+    def turned(self, count: int) -> _Lists:
+        """For each value below `count` the rows that have it."""
+        row, _ = _within(self.size)
+        order = np.argsort(self.values, kind="stable")
+        return _Lists(np.bincount(self.values, minlength=count), row[order])
 
 
 @dataclasses.dataclass
@@ -127,21 +161,18 @@ class _Texts:
     key: Ints  # (words): a number for a word with the count of equal ones behind it; that of
     # words in references, from 1, else 0
     stem: Ints  # (words)
-    related: list[frozenset[int]]  # (stems): of hypotheses, their synonyms in any reference
+    related: _Lists  # (stems): of hypotheses, their synonyms in any reference
     place_of: NDArray[np.int32]  # (references, keys): place of the word in the text, or -1
     has_stem: Bools  # (references, stems)
     has_synonym: Bools  # (references, stems): whether it has a synonym of the stem
 
     @classmethod
-    def of(cls, known: _Words, chosen: list[int], hypotheses: set[int], references: int) -> _Texts:
-        """Texts by number. `hypotheses` are places of hypotheses among them; the first
-        `references` are references."""
-        flat = itertools.chain.from_iterable
+    def of(cls, known: _Words, chosen: list[int], references: int) -> _Texts:
+        """Texts by number; the first `references` are references."""
         size = known.size[chosen]
         text, place = _within(size)
         word = known.word[(np.cumsum(known.size) - known.size)[chosen][text] + place]
-        stem, used = _compact(known.stem_of[word], len(known.stems))
-        stems = {known.stems[n]: local for local, n in enumerate(used.tolist())}
+        stem, stems = _compact(known.stem_of[word], len(known.related.size))
         word, distinct = _compact(word, len(known.stem_of))
         later = _later(text * len(distinct) + word, place)
         own = text < references
@@ -151,22 +182,18 @@ class _Texts:
         place_of[text[own], key[own]] = place[own]
         has_stem = np.zeros((references, len(stems)), bool)
         has_stem[text[own], stem[own]] = True
-        asked = np.zeros(len(stems), bool)
-        asked[stem[np.isin(text, list(hypotheses))]] = True
-        there: list[bool] = np.logical_or.reduce(has_stem, axis=0).tolist()
-        ours = set(itertools.compress(stems, there))
-        related = [
-            frozenset(stems[s] for s in synonyms(x) & ours if s != x) if wanted else frozenset()
-            for x, wanted in zip(stems, asked.tolist(), strict=True)
-        ]
+
+        local = np.full(len(known.related.size), -1)
+        local[stems] = np.where(np.logical_or.reduce(has_stem, axis=0), np.arange(len(stems)), -1)
+        row, other = known.related.at(stems)
+        there = local[other] >= 0
+        related = _Lists(np.bincount(row[there], minlength=len(stems)), local[other[there]])
         has_synonym = np.zeros_like(has_stem)
-        rich = [n for n, others in enumerate(related) if others]
-        if rich:
-            others = list(flat(related[n] for n in rich))
-            starts = np.cumsum([0, *(len(related[n]) for n in rich[:-1])])
-            has_synonym[:, rich] = np.logical_or.reduceat(has_stem[:, others], starts, axis=1)
-        start = np.cumsum(size) - size
-        return cls(size, start, key, stem, related, place_of, has_stem, has_synonym)
+        place, other = related.turned(len(stems)).at(stem[own])
+        has_synonym[text[own][place], other] = True
+        return cls(
+            size, np.cumsum(size) - size, key, stem, related, place_of, has_stem, has_synonym
+        )
 
 
 def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
@@ -193,8 +220,9 @@ def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
     their_stem = texts.stem[texts.start[right[open_pairs]][their_pair] + their_place]
 
     # Equal stems, last with last.
-    a = number[pair[ours]] * len(texts.related) + texts.stem[at[ours]]
-    b = their_pair * len(texts.related) + their_stem
+    stems = len(texts.related.size)
+    a = number[pair[ours]] * stems + texts.stem[at[ours]]
+    b = their_pair * stems + their_stem
     a_later, b_later = _later(a, place[ours]), _later(b, their_place)
     deep = max(a_later.max(initial=0), b_later.max(initial=0)) + 1
     both = np.intersect1d(a * deep + a_later, b * deep + b_later, True, return_indices=True)
@@ -205,17 +233,21 @@ def _scores(texts: _Texts, left: Ints, right: Ints) -> Floats:
     # Synonyms, pair by pair: each word, from the last, with the last that is free.
     ours = ours[match[ours] < 0]
     ours = ours[_cells(texts.has_synonym, reference[ours], texts.stem[at[ours]])]
-    free &= np.isin(their_pair, number[pair[ours]])
+    what = texts.stem[at[ours]]
+    place, wanted = texts.related.at(what)
+    there = _cells(texts.has_stem, reference[ours[place]], wanted)
+    place, wanted = place[there], wanted[there]
+    free &= np.isin(b, number[pair[ours[place]]] * stems + wanted)
+    allowed = set((what[place] * stems + wanted).tolist())
     waiting: dict[int, list[tuple[int, int]]] = {}
     columns = (their_pair, their_place, their_stem)
-    for n, where, what in zip(*(column[free].tolist() for column in columns), strict=True):
-        waiting.setdefault(n, []).append((where, what))
-    ours = ours[::-1]
-    columns = (ours, number[pair[ours]], texts.stem[at[ours]])
-    for element, n, what in zip(*(column.tolist() for column in columns), strict=True):
+    for n, where, stem in zip(*(column[free].tolist() for column in columns), strict=True):
+        waiting.setdefault(n, []).append((where, stem))
+    columns = (ours[::-1], number[pair[ours]][::-1], what[::-1])
+    for element, n, stem in zip(*(column.tolist() for column in columns), strict=True):
         candidates = waiting.get(n, [])
         for c in range(len(candidates) - 1, -1, -1):
-            if candidates[c][1] in texts.related[what]:
+            if stem * stems + candidates[c][1] in allowed:
                 match[element] = candidates.pop(c)[0]
                 break
 
