@@ -16,11 +16,11 @@ import importlib.metadata
 import importlib.util
 import math
 import sys
-import sysconfig
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -369,15 +369,27 @@ def _distributions() -> Mapping[str, list[str]]:
 @functools.cache
 def _is_own(package: str) -> bool:
     """Whether a package or module is code of this project or of its user: not Python's, and not in
-    a folder of installed packages."""
-    if package in sys.stdlib_module_names:
+    a folder of installed packages, which says of each what it is."""
+    if package in sys.stdlib_module_names or not (spec := _spec(package)):
         return False
-    spec = importlib.util.find_spec(package)
-    places = [*(spec.submodule_search_locations or []), spec.origin or ""] if spec else []
-    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
-    return any(places) and not any(
-        Path(place).is_relative_to(folder) for place in places for folder in installed
+    places = [*(spec.submodule_search_locations or []), spec.origin or ""]
+    folders = {Path(place).parent for place in places if place}
+    return bool(folders) and not any(_holds_packages(folder) for folder in folders)
+
+
+@functools.cache
+def _holds_packages(folder: Path) -> bool:
+    return any(folder.glob("*.dist-info")) or bool(
+        {"site-packages", "dist-packages"} & {*folder.parts}
     )
+
+
+def _spec(module: str) -> ModuleSpec | None:
+    """Where a module lies, None if nowhere: it may stand in an import that is tried."""
+    try:
+        return importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # without its package; one that some module only pretends
+        return None
 
 
 _BEGAN = time.time_ns()  # this process, nearly
@@ -387,7 +399,7 @@ _parse_lock = threading.Lock()  # CPython 3.11 counts the depth of all threads' 
 @functools.cache  # most components import the same few: a sweep would read them hundreds of times
 def _parse(module: str) -> tuple[str, set[str]]:
     """(digest of the code without docstrings, modules that it imports) of one module."""
-    spec = importlib.util.find_spec(module)
+    spec = _spec(module)
     if not spec or not spec.origin or not spec.origin.endswith(".py"):
         return "", set()
     before = module in sys.modules
@@ -443,7 +455,7 @@ def _read(source: str) -> str:
 
 def _modules(package: str, names: list[str]) -> set[str]:
     """Which of the names in `from package import names` are modules."""
-    spec = importlib.util.find_spec(package)
+    spec = _spec(package)
     folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or []]
     return {
         f"{package}.{name}"

@@ -420,6 +420,42 @@ def test_an_optional_import_that_fails_is_in_the_key_and_harms_nothing(
     assert code_version(f"{name}.step") != before
 
 
+def test_an_import_below_a_module_that_is_not_there_harms_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"package_{uuid.uuid4().hex}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    lines = f"try:\n    from {name}.gone.deep import x\nexcept ImportError:\n    x = None\n"
+    (tmp_path / name / "step.py").write_text(lines)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert code_version(f"{name}.step")
+
+
+@pytest.mark.parametrize("folder", ["given", "dist-packages"])
+def test_installed_anywhere_a_package_counts_by_its_version(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pip install --target`, a distribution's own folder: its code is not read, as it would be
+    for torch otherwise."""
+    top = f"package_{uuid.uuid4().hex}"
+    installed = tmp_path / folder
+    (installed / top).mkdir(parents=True)
+    (installed / top / "__init__.py").write_text("import nothing_there\n")
+    if folder == "given":
+        (installed / "other-1.0.dist-info").mkdir()
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / f"{top}_step.py").write_text(f"import {top}\n")
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.syspath_prepend(own)
+    before = code_version(f"{top}_step")
+    (installed / top / "__init__.py").write_text("import nothing_here\n")
+    code_version.cache_clear()
+    _parse.cache_clear()
+    assert code_version(f"{top}_step") == before
+
+
 def test_a_package_of_ones_own_is_keyed_by_the_components_that_it_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

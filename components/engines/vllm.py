@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Job = tuple[list[int], SamplingParams, LoRARequest | None]
 
 
+STEPS = 8  # of a model at a time, a token of each reply in each
+
+
 @dataclasses.dataclass(kw_only=True)
 class VllmEngine(Engine):
     """A causal language model in vLLM (Kwon et al. 2023).
@@ -221,8 +224,7 @@ class _Loaded:
                 with self._lock:
                     refused = self._add(itertools.islice(numbered, most - len(waiting)), waiting)
                     if waiting and not self._finished.keys() & waiting.keys():
-                        outputs = self.worker.submit(self.engine.step).result()
-                        self._finished |= {o.request_id: o for o in outputs if o.finished}
+                        self._finished |= self.worker.submit(self._steps).result()
                     names = [name for name in waiting if name in self._finished]
                     done = [(waiting.pop(name), self._finished.pop(name)) for name in names]
                 yield from refused
@@ -235,6 +237,15 @@ class _Loaded:
                     self.engine.abort_request(list(waiting))
                     for name in waiting:
                         self._finished.pop(name, None)
+
+    def _steps(self) -> dict[str, RequestOutput]:
+        """What is finished after a step or some more: on a card, going to another thread and back
+        takes as long as a token does. Others who wait to hand over jobs wait that long."""
+        for _ in range(STEPS):
+            outputs = self.engine.step()
+            if done := {o.request_id: o for o in outputs if o.finished}:
+                return done
+        return {}
 
     def _add(
         self, jobs: Iterator[tuple[int, Job]], waiting: dict[str, int]
