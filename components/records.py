@@ -449,6 +449,8 @@ def outline(value: dict[str, Any], alone: bool = True) -> str:
     """The keys of an object that stands where records should, and where in it these are. alone: it
     may be a record in no list."""
     keys = f"its keys are {listed(value, 6)}" if value else "it is empty"
+    if layout := layout_of(value):
+        return f"{keys}: {layout}"
     lists = [k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
     if alone and _OF_RECORDS & value.keys():
         return f"{keys}: it is one record, so put it into a list, or on one line"
@@ -456,8 +458,27 @@ def outline(value: dict[str, Any], alone: bool = True) -> str:
         number = len(value[lists[0]])
         return f"{keys}: the list of {number} under '{lists[0]}' is what should stand there alone"
     if value and all(isinstance(item, dict) for item in value.values()):
-        return f"{keys}: write the objects under them as a list, each with its id in it"
+        how = f" ({_RECORDS})" if len(set(map(frozenset, value.values()))) == 1 else ""
+        return f"{keys}: write the objects under them as a list, each with its id in it{how}"
     return keys
+
+
+def layout_of(value: Any) -> str | None:
+    """What an object is, and what to write for it, if it is a table as pandas writes one: column by
+    column, or its parts apart; else None. One that is a record a row is told by `outline`."""
+    if not isinstance(value, dict) or len(value) < 2:
+        return None
+    columns = list(value.values())
+    of_rows = all(isinstance(c, dict) and c.keys() == columns[0].keys() for c in columns)
+    of_lists = all(isinstance(c, list) and len(c) == len(columns[0]) for c in columns)
+    if value.keys() == {"columns", "index", "data"} or value.keys() == {"schema", "data"}:
+        return f"it is a table with its columns and rows apart: {_RECORDS}"
+    if _OF_RECORDS & value.keys() and (of_rows or of_lists):
+        return f"it is a table column by column: {_RECORDS}"
+    return None
+
+
+_RECORDS = 'in pandas, orient="records" writes a list of records'
 
 
 class _Text:
@@ -610,6 +631,7 @@ def _after_gap(text: str, at: int) -> int:
 WINDOW = 2**22  # bytes read at once
 OUTLINE = 2**26  # bytes by which one object is told from lines
 _OF_RECORDS = {"id", "claim_id", "claim", "evidence", "label", "pred_label", "questions"}
+_OF_RECORDS |= {"predicted_label"}
 _parse = json.JSONDecoder().raw_decode
 _pass_over = json.JSONDecoder(parse_int=str).raw_decode  # any number of digits
 _GAP = re.compile(r"\s*")

@@ -14,7 +14,7 @@ from typing import Any
 
 from components.datasets import fever, scifact
 from components.errors import ClaimflowError
-from components.records import AVERITEC_LABELS, Claim, outline, read_lines
+from components.records import AVERITEC_LABELS, Claim, layout_of, outline, read_lines
 
 FACTS = ("FEVER", "SciFact")  # whose evidence is documents
 
@@ -70,6 +70,8 @@ def form_of(raw: dict[str, Any]) -> str:
     """The form that a record has by itself, under what names ever (see `misnamed`); by its label
     where it has no evidence. Raises ClaimflowError for none."""
     kinds, evidence = _kinds(raw), raw.get("evidence")
+    if layout := layout_of(raw):
+        raise ClaimflowError(f"one JSON object, where a list of records is due; {layout}")
     if isinstance(evidence, dict) and "pred_label" not in raw:  # that is AVeriTeC's
         return "SciFact"
     if _label_key(raw) is None and scifact.is_listed(evidence):
@@ -85,6 +87,8 @@ def form_of(raw: dict[str, Any]) -> str:
         return "2024"
     if "questions" in raw or "string_evidence" in raw:
         return "first script"
+    if _lacks_label(raw):
+        return "FEVER" if list in kinds else "2024"
     if _of(evidence, list):
         raise ClaimflowError(
             "its evidence is in lists of lists, as in FEVER's gold file; a prediction has "
@@ -155,9 +159,13 @@ _VERDICTS = ("pred_label", "prediction", "verdict", "label")  # of FEVER under o
 
 def _tells(raw: dict[str, Any]) -> bool:
     """Whether a record alone tells its form: by its evidence, or by keys that only one has."""
+    if layout_of(raw):
+        return True
     if _is_bare(raw):
         return False
     if _is_text(raw) and _is_fevers(raw.get("predicted_label", raw.get("label"))):
+        return False
+    if _lacks_label(raw) and dict in _kinds(raw):
         return False
     if _kinds(raw) or {"questions", "string_evidence", "findings"} & raw.keys():
         return True
@@ -174,6 +182,8 @@ def _possible(raw: dict[str, Any]) -> set[str]:
         return {"SciFact"}
     if _is_text(raw):
         return {"first EvalAI", "FEVER"}
+    if _lacks_label(raw):
+        return {"2024", "run"} if {"id", "claim"} <= raw.keys() else {"2024"}
     forms = {"first EvalAI"}
     if not {"pred_label", "label", "predicted_label"}.isdisjoint(raw):
         forms.add("2024")
@@ -194,6 +204,20 @@ def _is_bare(raw: dict[str, Any]) -> bool:
         return False
     said = "evidence" in raw or raw.keys() <= {"id", "claim"}
     return bool(raw) and said and not raw.get("evidence")
+
+
+def _lacks_label(raw: dict[str, Any]) -> bool:
+    """Whether it has an id and evidence, QAs or [page, line], and no label under any name."""
+    items = raw.get("evidence")
+    if not isinstance(items, list) or not items or raw.keys().isdisjoint(("id", "claim_id")):
+        return False
+    if _label_key(raw) is not None or "pred_label" in raw:
+        return False
+    return all(map(is_sentence, items)) or all(map(_is_qa, items))
+
+
+def _is_qa(item: Any) -> bool:
+    return isinstance(item, dict) and not item.keys().isdisjoint(("question", "answer"))
 
 
 def _is_2024(raw: dict[str, Any]) -> bool:

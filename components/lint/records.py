@@ -16,7 +16,7 @@ from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, nans
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
-from components.lint.linter import MISSING, Linter
+from components.lint.linter import MISSING, Linter, kind_of
 from components.lint.report import Finding, cut
 from components.records import AVERITEC_LABELS, BadLine, all_alike, read_lines
 
@@ -41,7 +41,9 @@ def read_json(linter: Linter) -> str:
         unread = len(bad)
         try:
             if not isinstance(raw, dict):
-                raise ClaimflowError("the record is no JSON object")
+                values = isinstance(raw, list)
+                hint = ': in pandas, orient="records" writes such' if values else ""
+                raise ClaimflowError(f"the record is {kind_of(raw)}, no JSON object{hint}")
             for key in ("claim_id", "id"):
                 if raw.get(key) != raw.get(key):
                     linter.find("nan", f"{key} is NaN, which is no JSON", "Write null", True)
