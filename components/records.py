@@ -268,7 +268,7 @@ def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
     shown = "; ".join(map(str, bad[:most]))
     more = f"; and {len(bad) - most} more (out=FILE.json has all)" if len(bad) > most else ""
     note = f"Skipped, as they can't be read ({len(bad)}): {shown}{more}."
-    rest = next((problem for problem in bad if problem.rest), None)
+    rest = next((problem for problem in bad if problem.rest and not problem.whole), None)
     return [f"{note} Nothing was read from line {rest.line} on." if rest else note]
 
 
@@ -321,14 +321,15 @@ def read_lines(
             except (ValueError, ClaimflowError, RecursionError) as error:
                 whole = None if as_list or record > 1 else _over_lines(path)
                 # A list may stand on one line.
-                reason = f"record {record}: {plain(error)}" if as_list else whole or plain(error)
+                at = f"record {record}: " if not isinstance(error, _UnclosedError) else ""
+                reason = f"{at}{plain(error)}" if as_list else whole or plain(error)
                 rest = bool(whole) or isinstance(error, _BrokenOffError)
                 problem = BadLine(
                     file=str(path),
                     line=number,
                     reason=reason,
                     rest=rest,
-                    whole=isinstance(error, _CommaError),
+                    whole=isinstance(error, (_CommaError, _UnclosedError)),
                 )
                 nothing = rest and record == 1  # that a skip would leave
                 report(problem, None if nothing and on_error == "stop" else on_error, bad)
@@ -338,6 +339,13 @@ def read_lines(
 
 class _BrokenOffError(ClaimflowError):
     """Nothing can be read from here on."""
+
+
+class _UnclosedError(_BrokenOffError):
+    """The list has no end, and all that stands there is read."""
+
+    def __init__(self) -> None:
+        super().__init__("the list ends without its ], so that it may be cut off here")
 
 
 class _CommaError(ClaimflowError):
@@ -580,7 +588,7 @@ def _list_items(
             if isinstance(item, _BrokenOffError):
                 return
         if not text.next():
-            yield text.line, _BrokenOffError("the list breaks off here")
+            yield text.line, _UnclosedError()
             return
         text.move(text.at + 1)
         if not (after := text.next()):
@@ -614,8 +622,7 @@ def _items(text: _Text, mend: bool) -> Iterator[tuple[int, Any]]:
             if text.next() == "]":
                 yield text.line, _CommaError("a comma before the end of the list")
         elif not after:
-            reason = "the list breaks off after the record that begins here"
-            yield line, _BrokenOffError(reason)
+            yield text.line, _UnclosedError()
             return
         elif after != "]":
             kind = _CommaError if mend and after == "{" else _BrokenOffError
