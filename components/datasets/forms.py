@@ -8,6 +8,8 @@ FEVER, may have several forms: the others of its file tell, and the gold file wh
 from __future__ import annotations
 
 import collections
+import functools
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ class Forms:
 
     def of(self, raw: dict[str, Any]) -> str:
         """The form of a record. Raises ClaimflowError for none."""
+        raw = _spelt(raw)
         if self._of_fever and _is_text(raw):
             return "FEVER"
         if _tells(raw):
@@ -48,6 +51,7 @@ class Forms:
         for _, raw in read_lines(self._path, Any, "mend", []):
             try:
                 if isinstance(raw, dict):
+                    raw = _spelt(raw)
                     (told if _tells(raw) else guessed)[form_of(raw)] += 1
             except ClaimflowError:
                 continue
@@ -124,8 +128,59 @@ def several(found: dict[str, list[int]]) -> str | None:
 
 
 def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
-    """{key: the one that is due} for a record of 2024, FEVER or SciFact whose label, evidence or id
-    is called otherwise there."""
+    """{key: the one that is due} for a record whose keys are spelt otherwise than in its form
+    (claimId), or for one of 2024, FEVER or SciFact whose label, evidence or id is called otherwise
+    there."""
+    spelt = _spellings(raw)
+    due = _called_otherwise(_spelt(raw), form)
+    names = {key: due.pop(name, name) for key, name in spelt.items()}
+    return {key: name for key, name in names.items() if name in _READ[form]} | due
+
+
+def _spelt(raw: dict[str, Any]) -> dict[str, Any]:
+    """The record with its keys as the forms spell them."""
+    names = _spellings(raw)
+    return {names.get(key, key): value for key, value in raw.items()} if names else raw
+
+
+def _spellings(raw: dict[str, Any]) -> dict[str, str]:
+    """{key: the name of which it is another spelling} for what a record has under no name that a
+    form reads, where one key alone is such."""
+    if raw.keys() <= _NAMES:
+        return {}
+    meant = {key: _meant(key) for key in raw if key not in _NAMES}
+    counts = collections.Counter(meant.values())
+    has = raw.keys() | (_IDS if _IDS & raw.keys() else set())
+    return {
+        key: name for key, name in meant.items() if name and counts[name] == 1 and name not in has
+    }
+
+
+@functools.lru_cache(1000)
+def _meant(key: str) -> str | None:
+    """The name of which a key is another spelling, such as claimId or Claim Id."""
+    return _SPELLINGS.get(_letters(key))
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[\W_]", "", key).casefold()
+
+
+_IDS = {"id", "claim_id"}
+_READ = {
+    "2024": {"claim_id", "claim", "pred_label", "evidence", "string_evidence"},
+    "first script": {"claim_id", "id", "claim", "label", "questions", "string_evidence"},
+    "first EvalAI": {"claim_id", "id", "claim", "label", "evidence"},
+    "run": {"id", "claim", "label", "evidence"},
+    "FEVER": {"id", "predicted_label", "predicted_evidence"},
+    "SciFact": {"id", "evidence"},
+}
+_READ["first EvalAI"] |= _READ["FEVER"]
+_NAMES: set[str] = set().union(*_READ.values())
+_SPELLINGS = {_letters(name): name for name in sorted(_NAMES)}
+
+
+def _called_otherwise(raw: dict[str, Any], form: str) -> dict[str, str]:
     due: dict[str, str] = {}
     if form == "2024" and not {"questions", "string_evidence"} & raw.keys():
         if _of(raw.get("evidence"), str):

@@ -153,7 +153,7 @@ def unread(holder: dict[str, Any], due: str) -> list[str]:
     is in its place too."""
     if holder.get(due) is not None or holder.get("string_evidence"):
         return []
-    found = [key for key, v in holder.items() if isinstance(v, (list, dict)) and v or _is_said(v)]
+    found = [key for key, v in holder.items() if _is_said(v)]
     if due == "question":
         return [key for key in found if _LIKE_QUESTION.search(key)]
     if due in ("answer", "answers"):
@@ -166,7 +166,9 @@ def unread(holder: dict[str, Any], due: str) -> list[str]:
 
 
 def _is_said(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return bool(
+        value.strip() if isinstance(value, str) else isinstance(value, (list, dict)) and value
+    )
 
 
 def _is_evidence(value: Any) -> bool:
@@ -354,8 +356,10 @@ def _read_csv(
     path: Path, on_error: str, bad: list[BadLine], splits: list[str]
 ) -> Iterator[tuple[int, Prediction]]:
     for line, row in csv_rows(path):
-        splits.append(row.get("split") or "")
         try:
+            if is_header(row):
+                raise ClaimflowError("the header again, as where files are joined: take it out")
+            splits.append(row.get("split") or "")
             more: Any = row.pop(None, ())  # type: ignore[call-overload]
             cells = sum(value is not None for value in row.values()) + len(more)
             if cells != len(row):
@@ -398,6 +402,11 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
     finally:
         csv.field_size_limit(limit)
+
+
+def is_header(row: dict[str, str]) -> bool:
+    """Whether a row of a CSV of 2025 is its header once more."""
+    return all(row[name] == name for name in ("id", "evi", "label"))
 
 
 def split_cell(cell: str) -> list[Evidence]:

@@ -43,10 +43,10 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
-    _beside(linter, raw)
+    beside = _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
     strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
-    linter.qas([qa for qa, _ in (*evidence, *strings)])
+    linter.qas([qa for qa, _ in (*evidence, *strings)], beside)
     raw["evidence"] = _left(evidence)
     if "string_evidence" in raw:
         raw["string_evidence"] = _left(strings)
@@ -67,13 +67,16 @@ def _elsewhere(linter: Linter, holder: dict[str, Any], due: str) -> bool:
     return meant is None
 
 
-def _beside(linter: Linter, raw: dict[str, Any]) -> None:
-    """Note a record with [] for evidence, and its other keys with QAs: one alone may well have no
-    evidence, but not all."""
-    if raw.get("evidence") == [] and not raw.get("string_evidence"):
-        linter.without += 1
-        lists = {key: value for key, value in raw.items() if value and isinstance(value, list)}
-        linter.beside.update(key for key, value in lists.items() if all(map(_is_qa, value)))
+def _beside(linter: Linter, raw: dict[str, Any]) -> list[str]:
+    """Note a record with [] for evidence, and its other keys with QAs, which it gives: one alone
+    may well have no evidence, but not all."""
+    if raw.get("evidence") != [] or raw.get("string_evidence"):
+        return []
+    linter.without += 1
+    lists = {key: value for key, value in raw.items() if value and isinstance(value, list)}
+    found = [key for key, value in lists.items() if all(map(_is_qa, value))]
+    linter.beside.update(found)  # `questions` are the gold file's, and may be no predictions
+    return [key for key in lists if key in found or key == "questions"]
 
 
 _DUE = {
@@ -222,7 +225,7 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     linter.annotated += raw.keys() >= ANNOTATED
     key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
     if key:
-        raw[key] = linter.name(raw[key])
+        raw[key] = linter.name(raw[key], texts=True)
     else:
         linter.place(position)
     raw["label"] = linter.label(raw.get("label"))
@@ -297,7 +300,7 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
     if raw.get("id") is None:
         linter.place(position)
     else:
-        raw["id"] = linter.name(raw["id"])
+        raw["id"] = linter.name(raw["id"], texts=True)
     for key in ("evidence", "predicted_evidence"):
         if isinstance(raw.get(key), list) and any(map(_is_qa, raw[key])):
             message = f"{key} with QAs, which no evaluator of this form reads"
@@ -329,16 +332,16 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
         linter.place(position)
         linter.find("id", "no id", "Give the id of the claim")
     else:
-        raw["id"] = str(linter.name(raw["id"]))
+        raw["id"] = str(linter.name(raw["id"], texts=True))
     raw["label"] = linter.label(raw.get("label"))
     linter.text_at(raw, "claim")
     if _elsewhere(linter, raw, "evidence"):
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
-    _beside(linter, raw)
+    beside = _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
-    linter.qas([qa for qa, _ in evidence])
+    linter.qas([qa for qa, _ in evidence], beside)
     raw["evidence"] = _left(evidence)
 
 
