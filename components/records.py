@@ -268,7 +268,7 @@ def skipped(bad: list[BadLine], most: int = 3) -> list[str]:
     shown = "; ".join(map(str, bad[:most]))
     more = f"; and {len(bad) - most} more (out=FILE.json has all)" if len(bad) > most else ""
     note = f"Skipped, as they can't be read ({len(bad)}): {shown}{more}."
-    rest = next((problem for problem in bad if problem.rest), None)
+    rest = next((problem for problem in bad if problem.rest and not problem.whole), None)
     return [f"{note} Nothing was read from line {rest.line} on." if rest else note]
 
 
@@ -321,14 +321,15 @@ def read_lines(
             except (ValueError, ClaimflowError, RecursionError) as error:
                 whole = None if as_list or record > 1 else _over_lines(path)
                 # A list may stand on one line.
-                reason = f"record {record}: {plain(error)}" if as_list else whole or plain(error)
+                at = f"record {record}: " if not isinstance(error, _UnclosedError) else ""
+                reason = f"{at}{plain(error)}" if as_list else whole or plain(error)
                 rest = bool(whole) or isinstance(error, _BrokenOffError)
                 problem = BadLine(
                     file=str(path),
                     line=number,
                     reason=reason,
                     rest=rest,
-                    whole=isinstance(error, _CommaError),
+                    whole=isinstance(error, (_CommaError, _UnclosedError)),
                 )
                 nothing = rest and record == 1  # that a skip would leave
                 report(problem, None if nothing and on_error == "stop" else on_error, bad)
@@ -338,6 +339,13 @@ def read_lines(
 
 class _BrokenOffError(ClaimflowError):
     """Nothing can be read from here on."""
+
+
+class _UnclosedError(_BrokenOffError):
+    """The list has no end, and all that stands there is read."""
+
+    def __init__(self) -> None:
+        super().__init__("the list ends without its ], so that it may be cut off here")
 
 
 class _CommaError(ClaimflowError):
@@ -449,6 +457,8 @@ def outline(value: dict[str, Any], alone: bool = True) -> str:
     """The keys of an object that stands where records should, and where in it these are. alone: it
     may be a record in no list."""
     keys = f"its keys are {listed(value, 6)}" if value else "it is empty"
+    if layout := layout_of(value):
+        return f"{keys}: {layout}"
     lists = [k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
     if alone and _OF_RECORDS & value.keys():
         return f"{keys}: it is one record, so put it into a list, or on one line"
@@ -456,8 +466,27 @@ def outline(value: dict[str, Any], alone: bool = True) -> str:
         number = len(value[lists[0]])
         return f"{keys}: the list of {number} under '{lists[0]}' is what should stand there alone"
     if value and all(isinstance(item, dict) for item in value.values()):
-        return f"{keys}: write the objects under them as a list, each with its id in it"
+        how = f" ({_RECORDS})" if len(set(map(frozenset, value.values()))) == 1 else ""
+        return f"{keys}: write the objects under them as a list, each with its id in it{how}"
     return keys
+
+
+def layout_of(value: Any) -> str | None:
+    """What an object is, and what to write for it, if it is a table as pandas writes one: column by
+    column, or its parts apart; else None. One that is a record a row is told by `outline`."""
+    if not isinstance(value, dict) or len(value) < 2:
+        return None
+    columns = list(value.values())
+    of_rows = all(isinstance(c, dict) and c.keys() == columns[0].keys() for c in columns)
+    of_lists = all(isinstance(c, list) and len(c) == len(columns[0]) for c in columns)
+    if value.keys() == {"columns", "index", "data"} or value.keys() == {"schema", "data"}:
+        return f"it is a table with its columns and rows apart: {_RECORDS}"
+    if _OF_RECORDS & value.keys() and (of_rows or of_lists):
+        return f"it is a table column by column: {_RECORDS}"
+    return None
+
+
+_RECORDS = 'in pandas, orient="records" writes a list of records'
 
 
 class _Text:
@@ -559,7 +588,7 @@ def _list_items(
             if isinstance(item, _BrokenOffError):
                 return
         if not text.next():
-            yield text.line, _BrokenOffError("the list breaks off here")
+            yield text.line, _UnclosedError()
             return
         text.move(text.at + 1)
         if not (after := text.next()):
@@ -593,8 +622,7 @@ def _items(text: _Text, mend: bool) -> Iterator[tuple[int, Any]]:
             if text.next() == "]":
                 yield text.line, _CommaError("a comma before the end of the list")
         elif not after:
-            reason = "the list breaks off after the record that begins here"
-            yield line, _BrokenOffError(reason)
+            yield text.line, _UnclosedError()
             return
         elif after != "]":
             kind = _CommaError if mend and after == "{" else _BrokenOffError
@@ -610,6 +638,7 @@ def _after_gap(text: str, at: int) -> int:
 WINDOW = 2**22  # bytes read at once
 OUTLINE = 2**26  # bytes by which one object is told from lines
 _OF_RECORDS = {"id", "claim_id", "claim", "evidence", "label", "pred_label", "questions"}
+_OF_RECORDS |= {"predicted_label"}
 _parse = json.JSONDecoder().raw_decode
 _pass_over = json.JSONDecoder(parse_int=str).raw_decode  # any number of digits
 _GAP = re.compile(r"\s*")

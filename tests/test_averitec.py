@@ -309,7 +309,7 @@ def test_truncated_list(tmp_path: Path) -> None:
     assert [c.text for c in rest.claims()] == ["One."]
     assert [b.line for b in rest.bad] == [line]
     (tmp_path / "dev.json").write_text(whole.rstrip("]\n "))
-    assert "breaks off" in error_of(Averitec(path=tmp_path))
+    assert "ends without its ]" in error_of(Averitec(path=tmp_path))
 
 
 def test_unknown_label_names_record_and_nearest(tmp_path: Path) -> None:

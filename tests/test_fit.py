@@ -44,12 +44,12 @@ def test_a_mended_gold_file_is_one_still() -> None:
         evidence = [Evidence(question=f"Did {n} it?", answer="No.") for n in numbers]
         return [Prediction(id="0", claim="", evidence=evidence, label=label)]
 
-    assert is_gold(copy([*range(9)]), gold)
-    assert is_gold(copy([*range(12)]), gold)
-    assert not is_gold(copy([*range(8)]), gold)
-    assert not is_gold(copy([*range(9), 99]), gold)
-    assert not is_gold(copy([*range(9)], "Supported"), gold)
-    assert not is_gold([], gold)
+    assert is_gold(copy([*range(9)]), gold, "AVeriTeC")
+    assert is_gold(copy([*range(12)]), gold, "AVeriTeC")
+    assert not is_gold(copy([*range(8)]), gold, "AVeriTeC")
+    assert not is_gold(copy([*range(9), 99]), gold, "AVeriTeC")
+    assert not is_gold(copy([*range(9)], "Supported"), gold, "AVeriTeC")
+    assert not is_gold([], gold, "AVeriTeC")
 
 
 def test_the_gold_file_of_scifact_is_told_and_a_system_that_is_right_is_not() -> None:

@@ -3,6 +3,7 @@
 import collections
 import datetime
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from components.lint.report import Finding, Report, sarif
 from components.lint.rules import RULES, about
 from components.records import AVERITEC_LABELS, Claim, GoldSet
 from components.score.fever import fever
+from components.score.fit import warnings
 from components.score.scifact import scifact
 from flows.lint import show
 from tests.conftest import command
@@ -146,7 +148,7 @@ def accepted_2025(path: Path) -> bool:
         ([record(0), record(1), record(0)], {("error", "id")}),
         ([record(1), record(0)], {("error", "id")}),
         ([record("0")], {("warning", "id")}),
-        ([record("x")], {("error", "id"), ("warning", "id")}),
+        ([record("x")], {("error", "id")}),
         ([record(10**9)], {("error", "id")}),
         ([record(label="refuted")], {("error", "label")}),
         ([record(label="Maybe")], {("error", "label")}),
@@ -360,7 +362,7 @@ def test_scifact(tmp_path: Path) -> None:
         ("label", "43", True),
         ("many-qas", "44", False),
         ("schema", "45", False),
-        ("schema", "45", False),
+        ("schema", "45", True),
     ]
     mended = [json.loads(x) for x in (tmp_path / "mended.jsonl").read_text().splitlines()]
     assert mended[1] == {"id": 42, "evidence": {"13": good}}
@@ -910,8 +912,8 @@ def test_a_file_that_breaks_off_loses_who_knows_how_many(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = json.dumps([record(n) for n in range(9)], indent=1)
-    show(checked(tmp_path, whole[: len(whole) // 3], repaired=tmp_path / "mended.json"))
-    assert "could not be read (the rest of the file, from line 26" in capsys.readouterr().out
+    show(checked(tmp_path, whole[: len(whole) // 3 + 20], repaired=tmp_path / "mended.json"))
+    assert "could not be read (the rest of the file, from line 39" in capsys.readouterr().out
     assert len(read_submission(tmp_path / "mended.json")) == 3
     rows = [csv_of(f"Who?{INNER}{n}{OUTER}", n).splitlines(True)[1:] for n in range(6)]
     text = "id,claim,evi,label,split\n" + "".join(line for row in rows for line in row)
@@ -1846,6 +1848,17 @@ ASKED = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?"}]}
         (record(evidence=[{**QA, "answer": None, "answers": [{"answer": "Her."}]}]),
          "answers", [QA]),
         (record(evidence=[{**QA, "answer": None, "Answer": "Her."}]), "Answer", [QA]),
+        (record(evidence=[{"question": "Who?", "answer": None, "answers": [
+            {"answer": "Her.", "source_url": QA["url"]}]}]), "answers", [QA]),
+        (record(evidence=[{**QA, "answer": None, "passages": ["Her."]}]), "passages", None),
+        (ASKED | {"questions": [{"question": "Who?", "scraped_text": "Her."}]},
+         "scraped_text", None),
+        (ASKED | {"questions": [{"question": "Who?", "answers": [{"text": "Her."}]}]},
+         "text", None),
+        (record(evidence=[{**QA, "answer": None, "answers": [
+            {"answer": "Yes", "boolean_explanation": "Her."}]}]), "answers", None),
+        (record(evidence=[{**QA, "url": "u", "answer": None, "answers": [
+            {"answer": "Her.", "source_url": "v"}]}]), "answers", None),
         (record(evidence=None, evidences=[QA]), "evidences", [QA]),
         (record(evidence=None, qa_pairs=[QA]), "qa_pairs", [QA]),
         (record(evidence=None, label="Refuted", id="0", evi=[QA]), "evi", [QA]),
@@ -1991,3 +2004,234 @@ def test_nan_under_any_key_is_found(tmp_path: Path) -> None:
     ]  # fmt: skip
     mended = json.loads((tmp_path / "mended.json").read_text())
     assert mended == [record(confidence=None, runs=[{"p": None}])]
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        (record(0), "pred_label"),
+        ({"id": "0", "claim": "A.", "label": "Refuted", "evidence": [QA]}, "label"),
+        ({"id": 0, "label": "REFUTES", "evidence": [["A", 1]]}, "label"),
+    ],
+)
+def test_a_record_that_lacks_its_label_alone_stays(tmp_path: Path, line: Any, key: str) -> None:
+    lines = [line | {key: str(line[key]).lower()}, {k: v for k, v in line.items() if k != key}]
+    lines[1] |= {name: type(line[name])(1) for name in ("claim_id", "id") if name in line}
+    report = checked(tmp_path, lines, repaired=tmp_path / "mended.json")
+    assert (report.lost, report.left_out) == (0, 0)
+    assert [f.message for f in report.errors] == ["no label"]
+    mended = (tmp_path / "mended.json").read_text()
+    assert mended.count("Her.") + mended.count('["A", 1]') == 2
+    with pytest.raises(ClaimflowError, match=r"label is missing|but for its keys"):
+        read_submission(tmp_path / "pred.json")
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize(
+    ("orient", "said"),
+    [
+        ("columns", "a table column by column"),
+        ("list", "a table column by column"),
+        ("split", "a table with its columns and rows apart"),
+        ("table", "a table with its columns and rows apart"),
+        ("index", "write the objects under them as a list, each with its id in it"),
+        ("values", "the record is a list"),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    [record(), {"id": 0, "predicted_label": "SUPPORTS", "predicted_evidence": [["A", 1]]}],
+)
+def test_a_table_of_pandas_is_told(
+    tmp_path: Path, line: Any, orient: Any, said: str, indent: int | None
+) -> None:
+    table = pandas.DataFrame([line, line])
+    if orient == "list":
+        text = json.dumps(table.to_dict("list"), indent=indent)
+    else:
+        text = table.to_json(orient=orient, indent=indent)
+    claims = [Claim(id="0", text="", label="SUPPORTS")]
+    for known in (None, claims):
+        report = checked(tmp_path, text, claims=known, repaired=tmp_path / "mended")
+        found = [f.message for f in report.errors if f.rule in ("schema", "json")]
+        assert len(found) == (2 if orient == "values" else 1)
+        assert said in found[0]
+        assert 'in pandas, orient="records" writes' in found[0]
+        assert not (tmp_path / "mended").exists()
+    with pytest.raises(ClaimflowError):
+        read_submission(tmp_path / "pred.json")
+
+
+@pytest.mark.parametrize("spell", ["claimId", "Claim Id", "CLAIM-ID"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        record(),
+        {"id": "0", "claim": "A.", "label": "Refuted", "evidence": [QA]},
+        {"id": 0, "predicted_label": "SUPPORTS", "predicted_evidence": [["A", 1]]},
+        {"id": 0, "evidence": {"7": {"sentences": [1], "label": "SUPPORT"}}},
+        {"claim_id": 0, "claim": "A.", "label": "Refuted",
+         "questions": [{"question": "Who?", "answers": [{"answer": "Her."}]}]},
+    ],
+)  # fmt: skip
+def test_keys_in_another_spelling_are_renamed_together(
+    tmp_path: Path, line: Any, spell: str
+) -> None:
+    how: dict[str, Callable[[list[str]], str]] = {
+        "claimId": lambda words: words[0] + "".join(map(str.title, words[1:])),
+        "Claim Id": lambda words: " ".join(map(str.title, words)),
+        "CLAIM-ID": lambda words: "-".join(map(str.upper, words)),
+    }
+    spelt = {how[spell](key.split("_")): value for key, value in line.items()}
+    if spelt == line:
+        return
+    report = checked(tmp_path, [spelt], repaired=tmp_path / "mended.json")
+    assert report.errors == []
+    mended = json.loads((tmp_path / "mended.json").read_text())
+    assert mended in ([line], line)
+    with pytest.raises(ClaimflowError, match=r"in the form of .* but for its keys"):
+        read_submission(tmp_path / "pred.json")
+
+
+def test_a_key_beside_its_other_spelling_is_left(tmp_path: Path) -> None:
+    both = record(claimId=5, predLabel="Supported", Id="x", Label="Supported")
+    assert checked(tmp_path, [both]).findings == []
+    (prediction,) = read_submission(tmp_path / "pred.json")
+    assert (prediction.id, prediction.label) == ("0", "Refuted")
+    two = {name: value for name, value in record(predLabel="Refuted").items() if name != "claim_id"}
+    report = checked(tmp_path, [two | {"claimId": 0, "ClaimId": 1}])
+    assert "no claim_id" in [f.message for f in report.errors]  # which is meant?
+
+
+@pytest.mark.parametrize("form", ["FEVER", "SciFact"])
+def test_predictions_made_from_gold_facts_are_told(tmp_path: Path, form: str) -> None:
+    label = {"FEVER": "SUPPORTS", "SciFact": "SUPPORT"}[form]
+    page = {"FEVER": "A", "SciFact": "7"}[form]
+    claims = [
+        Claim(
+            id=str(n),
+            text="",
+            label=label if form == "FEVER" else None,
+            gold=[
+                GoldSet(label=label, items=[(page, 1), (page, 2)]),
+                GoldSet(label=label, items=[(page, 4)]),
+            ],
+        )
+        for n in range(12)
+    ]
+
+    def told(sentences: list[int], label: str = label) -> bool:
+        if form == "FEVER":
+            pairs = [[page, n] for n in sentences]
+            said = {"predicted_label": label, "predicted_evidence": pairs}
+        else:
+            said = {"evidence": {page: {"label": label, "sentences": sentences}}}
+        lines = "".join(json.dumps({"id": n} | said) + "\n" for n in range(12))
+        report = checked(tmp_path, lines, claims=claims)
+        assert report.form == form
+        warned = bool(warnings(read_submission(tmp_path / "pred.json"), claims, form))
+        assert warned == ("gold" in {f.rule for f in report.errors})
+        return warned
+
+    assert told([1, 2, 4])
+    assert told([4])
+    assert not told([1, 3])
+    assert not told([1])
+    assert not told([])
+    assert not told([4], {"FEVER": "REFUTES", "SciFact": "CONTRADICT"}[form])
+
+
+@pytest.mark.parametrize("end", ["", "\n", ",", ",\n"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_without_its_end_keeps_its_records(
+    tmp_path: Path, end: str, indent: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [record(n) for n in range(3)]
+    text = json.dumps(lines, indent=indent)[:-1].rstrip() + end
+    report = checked(tmp_path, text, repaired=tmp_path / "mended.json")
+    (found,) = report.findings
+    last = text.count("\n") + 1
+    assert (found.line, found.message) == (
+        last,
+        "the list ends without its ], so that it may be cut off here",
+    )
+    assert json.loads((tmp_path / "mended.json").read_text()) == lines
+    assert (report.left_out, report.unread) == (0, [f"what may have stood behind line {last}"])
+    show(report)
+    assert "Deleted" not in capsys.readouterr().out
+    with pytest.raises(ClaimflowError, match=rf"line {last}: the list ends without its \]"):
+        read_submission(tmp_path / "pred.json")
+    assert len(read_submission(tmp_path / "pred.json", "skip")) == 3
+
+
+def test_qas_beside_an_empty_list_are_named(tmp_path: Path) -> None:
+    asked = [{"question": "Who?", "answers": [{"answer": "Her."}]}]
+    for key, value in (("qas", [QA]), ("questions", asked)):
+        report = checked(tmp_path, [record(), record(1, evidence=[]) | {key: value}])
+        (found,) = [f for f in report.findings if f.rule == "no-evidence"]
+        assert found.message == f"no evidence, and QAs under '{key}', which no evaluator reads"
+
+
+def test_sentences_beside_an_empty_list_are_not_deleted(tmp_path: Path) -> None:
+    line: Any = {"id": 1, "predicted_label": "SUPPORTS", "predicted_evidence": []}
+    line |= {"evidence": [["A", 1]]}
+    report = checked(tmp_path, json.dumps(line), repaired=tmp_path / "mended")
+    assert [(f.rule, f.fixable) for f in report.errors] == [("gold", False)]
+
+
+def test_the_header_amid_the_rows_is_taken_out(tmp_path: Path) -> None:
+    parts = [csv_of(f"Who?{INNER}Her.{OUTER}", n) for n in range(2)]
+    report = checked(tmp_path, "".join(parts), "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [f.message for f in report.findings] == ["the header again, as where files are joined"]
+    assert report.errors == []
+    assert [p.id for p in read_submission(tmp_path / "mended.csv")] == ["0", "1"]
+    with pytest.raises(ClaimflowError, match="line 6: the header again"):
+        read_submission(tmp_path / "pred.csv")
+
+
+def test_ids_that_are_texts_are_told_once_and_only_where_they_can_be_wrong(tmp_path: Path) -> None:
+    pairs = [["A", 1]]
+    forms = [
+        (record("c12"), True),
+        ({"id": "c12", "evidence": {"7": {"sentences": [1], "label": "SUPPORT"}}}, True),
+        ({"id": "c12", "predicted_label": "SUPPORTS", "predicted_evidence": pairs}, False),
+        ({"id": "c12", "claim": "A.", "label": "Refuted", "evidence": [QA]}, False),
+    ]
+    for line, demanded in forms:
+        text = json.dumps([line] if "claim_id" in line else line)
+        found = [(f.level, f.message) for f in checked(tmp_path, text).findings]
+        assert found == [("error", "id 'c12' is no number from 0")] * demanded
+        claims = [Claim(id="c12", text="")]
+        assert checked(tmp_path, text, claims=claims).findings == []
+
+
+def test_documents_without_sentences_are_told_by_what_they_have(tmp_path: Path) -> None:
+    def found(**said: Any) -> Finding:
+        line = {"id": 1, "evidence": {"7": {"label": "SUPPORT"} | said}}
+        (one,) = checked(tmp_path, json.dumps(line), repaired=tmp_path / "mended").findings
+        return one
+
+    for said in ({}, {"sentences": None}):
+        assert found(**said).message == "document 7 has no sentences, not even []"
+        assert read_submission(tmp_path / "mended")[0].findings[0].sentences == []
+    message = found(rationale=[1]).message
+    assert message == (
+        "document 7 has no sentences, and 'rationale' in their place, which no evaluator reads"
+    )
+    with pytest.raises(ClaimflowError, match="document 7 has no sentences, and 'rationale' in"):
+        read_submission(tmp_path / "pred.json")
+    assert found(sentences="all").message == 'document 7 has "all" for sentences'
+
+
+@pytest.mark.parametrize("text", ["It’s “so”.", "It’s José’s café – où?", "Un café.", "“so”"])
+def test_mac_roman_is_not_taken_for_windows(tmp_path: Path, text: str) -> None:
+    table = csv_of(f"Who?{INNER}{text}{OUTER}")
+    report = checked(tmp_path, table.encode("mac_roman"), "pred.csv", repaired=tmp_path / "mended")
+    assert "may be Mac Roman" in report.errors[0].message
+    assert "iconv -f MACINTOSH" in report.errors[0].remedy
+    assert not (tmp_path / "mended").exists()
+    report = checked(tmp_path, table.encode("cp1252"), "pred.csv", repaired=tmp_path / "mended")
+    assert "all of it reads as Windows-1252" in report.findings[0].message
+    assert read_submission(tmp_path / "mended")[0].evidence[0].answer == text
+    utf8 = table.encode() + b"\xff"
+    assert "Mac" not in checked(tmp_path, utf8, "pred.csv").errors[0].message

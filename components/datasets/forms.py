@@ -8,13 +8,15 @@ FEVER, may have several forms: the others of its file tell, and the gold file wh
 from __future__ import annotations
 
 import collections
+import functools
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from components.datasets import fever, scifact
 from components.errors import ClaimflowError
-from components.records import AVERITEC_LABELS, Claim, outline, read_lines
+from components.records import AVERITEC_LABELS, Claim, layout_of, outline, read_lines
 
 FACTS = ("FEVER", "SciFact")  # whose evidence is documents
 
@@ -30,6 +32,7 @@ class Forms:
 
     def of(self, raw: dict[str, Any]) -> str:
         """The form of a record. Raises ClaimflowError for none."""
+        raw = _spelt(raw)
         if self._of_fever and _is_text(raw):
             return "FEVER"
         if _tells(raw):
@@ -48,6 +51,7 @@ class Forms:
         for _, raw in read_lines(self._path, Any, "mend", []):
             try:
                 if isinstance(raw, dict):
+                    raw = _spelt(raw)
                     (told if _tells(raw) else guessed)[form_of(raw)] += 1
             except ClaimflowError:
                 continue
@@ -70,6 +74,8 @@ def form_of(raw: dict[str, Any]) -> str:
     """The form that a record has by itself, under what names ever (see `misnamed`); by its label
     where it has no evidence. Raises ClaimflowError for none."""
     kinds, evidence = _kinds(raw), raw.get("evidence")
+    if layout := layout_of(raw):
+        raise ClaimflowError(f"one JSON object, where a list of records is due; {layout}")
     if isinstance(evidence, dict) and "pred_label" not in raw:  # that is AVeriTeC's
         return "SciFact"
     if _label_key(raw) is None and scifact.is_listed(evidence):
@@ -85,6 +91,8 @@ def form_of(raw: dict[str, Any]) -> str:
         return "2024"
     if "questions" in raw or "string_evidence" in raw:
         return "first script"
+    if _lacks_label(raw):
+        return "FEVER" if list in kinds else "2024"
     if _of(evidence, list):
         raise ClaimflowError(
             "its evidence is in lists of lists, as in FEVER's gold file; a prediction has "
@@ -120,8 +128,59 @@ def several(found: dict[str, list[int]]) -> str | None:
 
 
 def misnamed(raw: dict[str, Any], form: str) -> dict[str, str]:
-    """{key: the one that is due} for a record of 2024, FEVER or SciFact whose label, evidence or id
-    is called otherwise there."""
+    """{key: the one that is due} for a record whose keys are spelt otherwise than in its form
+    (claimId), or for one of 2024, FEVER or SciFact whose label, evidence or id is called otherwise
+    there."""
+    spelt = _spellings(raw)
+    due = _called_otherwise(_spelt(raw), form)
+    names = {key: due.pop(name, name) for key, name in spelt.items()}
+    return {key: name for key, name in names.items() if name in _READ[form]} | due
+
+
+def _spelt(raw: dict[str, Any]) -> dict[str, Any]:
+    """The record with its keys as the forms spell them."""
+    names = _spellings(raw)
+    return {names.get(key, key): value for key, value in raw.items()} if names else raw
+
+
+def _spellings(raw: dict[str, Any]) -> dict[str, str]:
+    """{key: the name of which it is another spelling} for what a record has under no name that a
+    form reads, where one key alone is such."""
+    if raw.keys() <= _NAMES:
+        return {}
+    meant = {key: _meant(key) for key in raw if key not in _NAMES}
+    counts = collections.Counter(meant.values())
+    has = raw.keys() | (_IDS if _IDS & raw.keys() else set())
+    return {
+        key: name for key, name in meant.items() if name and counts[name] == 1 and name not in has
+    }
+
+
+@functools.lru_cache(1000)
+def _meant(key: str) -> str | None:
+    """The name of which a key is another spelling, such as claimId or Claim Id."""
+    return _SPELLINGS.get(_letters(key))
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[\W_]", "", key).casefold()
+
+
+_IDS = {"id", "claim_id"}
+_READ = {
+    "2024": {"claim_id", "claim", "pred_label", "evidence", "string_evidence"},
+    "first script": {"claim_id", "id", "claim", "label", "questions", "string_evidence"},
+    "first EvalAI": {"claim_id", "id", "claim", "label", "evidence"},
+    "run": {"id", "claim", "label", "evidence"},
+    "FEVER": {"id", "predicted_label", "predicted_evidence"},
+    "SciFact": {"id", "evidence"},
+}
+_READ["first EvalAI"] |= _READ["FEVER"]
+_NAMES: set[str] = set().union(*_READ.values())
+_SPELLINGS = {_letters(name): name for name in sorted(_NAMES)}
+
+
+def _called_otherwise(raw: dict[str, Any], form: str) -> dict[str, str]:
     due: dict[str, str] = {}
     if form == "2024" and not {"questions", "string_evidence"} & raw.keys():
         if _of(raw.get("evidence"), str):
@@ -155,9 +214,13 @@ _VERDICTS = ("pred_label", "prediction", "verdict", "label")  # of FEVER under o
 
 def _tells(raw: dict[str, Any]) -> bool:
     """Whether a record alone tells its form: by its evidence, or by keys that only one has."""
+    if layout_of(raw):
+        return True
     if _is_bare(raw):
         return False
     if _is_text(raw) and _is_fevers(raw.get("predicted_label", raw.get("label"))):
+        return False
+    if _lacks_label(raw) and dict in _kinds(raw):
         return False
     if _kinds(raw) or {"questions", "string_evidence", "findings"} & raw.keys():
         return True
@@ -174,6 +237,8 @@ def _possible(raw: dict[str, Any]) -> set[str]:
         return {"SciFact"}
     if _is_text(raw):
         return {"first EvalAI", "FEVER"}
+    if _lacks_label(raw):
+        return {"2024", "run"} if {"id", "claim"} <= raw.keys() else {"2024"}
     forms = {"first EvalAI"}
     if not {"pred_label", "label", "predicted_label"}.isdisjoint(raw):
         forms.add("2024")
@@ -194,6 +259,20 @@ def _is_bare(raw: dict[str, Any]) -> bool:
         return False
     said = "evidence" in raw or raw.keys() <= {"id", "claim"}
     return bool(raw) and said and not raw.get("evidence")
+
+
+def _lacks_label(raw: dict[str, Any]) -> bool:
+    """Whether it has an id and evidence, QAs or [page, line], and no label under any name."""
+    items = raw.get("evidence")
+    if not isinstance(items, list) or not items or raw.keys().isdisjoint(("id", "claim_id")):
+        return False
+    if _label_key(raw) is not None or "pred_label" in raw:
+        return False
+    return all(map(is_sentence, items)) or all(map(_is_qa, items))
+
+
+def _is_qa(item: Any) -> bool:
+    return isinstance(item, dict) and not item.keys().isdisjoint(("question", "answer"))
 
 
 def _is_2024(raw: dict[str, Any]) -> bool:

@@ -212,6 +212,8 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
                 f"document {doc} has a list of rationales, as in a gold file; in a prediction it "
                 'has one {"label": …, "sentences": […]}'
             )
+        if isinstance(said, dict) and (elsewhere := misplaced(said)):
+            raise ClaimflowError(f"document {doc} has {elsewhere}: write them as sentences")
     if is_listed(raw.get("evidence")):
         raise ClaimflowError(
             f"{LISTED} (`python -m flows.lint … fix=true` writes it where each names another "
@@ -239,6 +241,16 @@ def prediction_from(raw: dict[str, Any]) -> Prediction:
 def means_nei(label: str) -> bool:
     """Whether a document's label says that it is no evidence, in the spelling of any data set."""
     return exact_label(label, ("NEI",)) is not None
+
+
+def misplaced(said: dict[str, Any]) -> str | None:
+    """What is to be said where a document's sentences seem to stand under another key; else None.
+    [] is none, and stands."""
+    if said.get("sentences") is not None:
+        return None
+    keys = [f"'{key}'" for key, value in said.items() if value and isinstance(value, list)]
+    names = " and ".join(keys)
+    return f"no sentences, and {names} in their place, which no evaluator reads" if keys else None
 
 
 LISTED = "its evidence is a list, where an object {doc_id: {label, sentences}} stands"

@@ -140,25 +140,35 @@ FORMS: dict[str, Any] = {
 # [page, line]
 _LIKE = re.compile(r"(?i)evi(d|s?$)|qa|quest|answer")
 _LIKE_QUESTION = re.compile(r"(?i)quest|query|^q$")
-_NO_ANSWER = {"question", "url", "scraped_text", "passages", "answer_type", "source_url"}
-_NO_ANSWER |= {"source_medium", "cached_source_url"}
+_PAGE = {"scraped_text", "passages"}  # what an answer was taken from
+_NO_ANSWER = {"question", "url", "answer_type", "source_url", "source_medium", "cached_source_url"}
+_NO_ANSWER |= _PAGE
 _LIKE_ANSWER = re.compile(r"(?i)answer|respon|reply|text|passage|content|output")
 
 
 def unread(holder: dict[str, Any], due: str) -> list[str]:
     """The keys of a record, QA, question or answer under which that seems to stand which is due,
     where it does not stand under its own; [] is none, and stands. So does an answer that is null,
-    unless another key is named like one."""
+    unless another key is named like one. Where none is there, not even null, the text of the page
+    is in its place too."""
     if holder.get(due) is not None or holder.get("string_evidence"):
         return []
-    found = [key for key, v in holder.items() if v and isinstance(v, (str, list, dict))]
+    found = [key for key, v in holder.items() if _is_said(v)]
     if due == "question":
         return [key for key in found if _LIKE_QUESTION.search(key)]
     if due in ("answer", "answers"):
         others = [key for key in found if key not in _NO_ANSWER]
         like = [key for key in others if _LIKE_ANSWER.search(key)]
-        return like if like or due in holder else others
+        if like or due in holder:
+            return like
+        return others or [key for key in found if key in _PAGE]
     return [key for key in found if _LIKE.search(key) or _is_evidence(holder[key])]
+
+
+def _is_said(value: Any) -> bool:
+    return bool(
+        value.strip() if isinstance(value, str) else isinstance(value, (list, dict)) and value
+    )
 
 
 def _is_evidence(value: Any) -> bool:
@@ -179,8 +189,12 @@ def _refuse_unread(raw: dict[str, Any], form: str) -> None:
     items = raw.get(key)
     places = [("", raw, key)]
     for n, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, dict):
-            places += [(f"{key}[{n}]: ", item, "question"), (f"{key}[{n}]: ", item, answer)]
+        if not isinstance(item, dict):
+            continue
+        places += [(f"{key}[{n}]: ", item, "question"), (f"{key}[{n}]: ", item, answer)]
+        given = item.get("answers") if answer == "answers" else None
+        for m, one in enumerate(given if isinstance(given, list) else [given]):
+            places += [(f"{key}[{n}].answers[{m}]: ", one, "answer")] * isinstance(one, dict)
     for at, holder, due in places:
         if keys := unread(holder, due):
             said = f"{at}{said_elsewhere(due, keys)}"
@@ -342,8 +356,10 @@ def _read_csv(
     path: Path, on_error: str, bad: list[BadLine], splits: list[str]
 ) -> Iterator[tuple[int, Prediction]]:
     for line, row in csv_rows(path):
-        splits.append(row.get("split") or "")
         try:
+            if is_header(row):
+                raise ClaimflowError("the header again, as where files are joined: take it out")
+            splits.append(row.get("split") or "")
             more: Any = row.pop(None, ())  # type: ignore[call-overload]
             cells = sum(value is not None for value in row.values()) + len(more)
             if cells != len(row):
@@ -386,6 +402,11 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
     finally:
         csv.field_size_limit(limit)
+
+
+def is_header(row: dict[str, str]) -> bool:
+    """Whether a row of a CSV of 2025 is its header once more."""
+    return all(row[name] == name for name in ("id", "evi", "label"))
 
 
 def split_cell(cell: str) -> list[Evidence]:

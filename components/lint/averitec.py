@@ -36,17 +36,17 @@ def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
         linter.find("id", "no claim_id", "Give the id of the claim")
     else:
         raw["claim_id"] = linter.name(raw["claim_id"], "warning")
-    raw["pred_label"] = linter.label(raw["pred_label"])
+    raw["pred_label"] = linter.label(raw.get("pred_label"))
     raw["claim"] = raw.get("claim") or ""
     linter.text_at(raw, "claim")
     if _elsewhere(linter, raw, "evidence"):
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
-    _beside(linter, raw)
+    beside = _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
     strings = _strings(linter, raw["string_evidence"]) if "string_evidence" in raw else []
-    linter.qas([qa for qa, _ in (*evidence, *strings)])
+    linter.qas([qa for qa, _ in (*evidence, *strings)], beside)
     raw["evidence"] = _left(evidence)
     if "string_evidence" in raw:
         raw["string_evidence"] = _left(strings)
@@ -58,22 +58,25 @@ def _elsewhere(linter: Linter, holder: dict[str, Any], due: str) -> bool:
     keys = unread(holder, due)
     if not keys:
         return False
-    meant = _meant(due, keys[0], holder[keys[0]]) if len(keys) == 1 else None
+    meant = _meant(due, keys[0], holder) if len(keys) == 1 else None
     remedy = f"Write it under {due}, {_DUE[due]}, or there that there is none"
     linter.find("schema", said_elsewhere(due, keys), remedy, meant is not None)
     if meant is not None:
-        holder[due] = meant
         del holder[keys[0]]
+        holder |= meant
     return meant is None
 
 
-def _beside(linter: Linter, raw: dict[str, Any]) -> None:
-    """Note a record with [] for evidence, and its other keys with QAs: one alone may well have no
-    evidence, but not all."""
-    if raw.get("evidence") == [] and not raw.get("string_evidence"):
-        linter.without += 1
-        lists = {key: value for key, value in raw.items() if value and isinstance(value, list)}
-        linter.beside.update(key for key, value in lists.items() if all(map(_is_qa, value)))
+def _beside(linter: Linter, raw: dict[str, Any]) -> list[str]:
+    """Note a record with [] for evidence, and its other keys with QAs, which it gives: one alone
+    may well have no evidence, but not all."""
+    if raw.get("evidence") != [] or raw.get("string_evidence"):
+        return []
+    linter.without += 1
+    lists = {key: value for key, value in raw.items() if value and isinstance(value, list)}
+    found = [key for key, value in lists.items() if all(map(_is_qa, value))]
+    linter.beside.update(found)  # `questions` are the gold file's, and may be no predictions
+    return [key for key in lists if key in found or key == "questions"]
 
 
 _DUE = {
@@ -85,19 +88,28 @@ _DUE = {
 }
 
 
-def _meant(due: str, key: str, value: Any) -> Any:
-    """What a value under another key is in the place of what is due; None where that may be
-    several things."""
+def _meant(due: str, key: str, holder: dict[str, Any]) -> dict[str, Any] | None:
+    """What to write for the value under another key, with what is due among it; None where that may
+    be several things."""
+    value = holder[key]
     if due == "evidence":
-        return value if isinstance(value, list) and all(map(_is_qa, value)) else None
+        return {due: value} if isinstance(value, list) and all(map(_is_qa, value)) else None
     if (due, key) == ("answers", "answer") and isinstance(value, str):
-        return [{"answer": value}]
+        return {due: [{"answer": value}]}
     if (due, key) == ("answer", "answers") and isinstance(value, list) and len(value) == 1:
-        (value,) = value
-        if isinstance(value, dict) and value.keys() == {"answer"}:
-            value = value["answer"]
-        return value if isinstance(value, str) else None
-    return value if key.casefold() == due and isinstance(value, str) else None
+        return _only(value[0], holder)
+    return {due: value} if key.casefold() == due and isinstance(value, str) else None
+
+
+def _only(answer: Any, holder: dict[str, Any]) -> dict[str, Any] | None:
+    """The only answer of a QA as its own fields; of one as the data set has it, its source is the
+    url. None where the QA says something else there, or the answer has an explanation, which no
+    field of a QA is for."""
+    given = answer if isinstance(answer, dict) else {"answer": answer}
+    said = {"url" if key == "source_url" else key: value for key, value in given.items()}
+    clear = isinstance(said.get("answer"), str) and not said.get("boolean_explanation")
+    apart = all(not holder.get(key) or holder[key] == said[key] for key in said)
+    return said if clear and apart else None
 
 
 def _is_qa(item: Any) -> bool:
@@ -153,9 +165,9 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
             linter.find("schema", "evidence that is empty", "Drop it", True, done="Deleted")
             qas.append((Qa("", "", drop=True), item))  # none from behind gets its place
             continue
-        if isinstance(item, dict) and "answer" not in item and _is_said(item.get("scraped_text")):
-            message = said_elsewhere("answer", ["scraped_text"])
-            linter.find("schema", message, "Write the answer, an empty one for none")
+        if isinstance(item, dict) and (
+            _elsewhere(linter, item, "question") | _elsewhere(linter, item, "answer")
+        ):
             qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
             continue
         if isinstance(item, list) or (
@@ -163,11 +175,6 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
         ):  # what it was meant to say, nobody knows
             message = f"evidence that is {kind_of(item)} without question and answer"
             linter.find("schema", message, "Write an object with question, answer and url")
-            qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
-            continue
-        if isinstance(item, dict) and (
-            _elsewhere(linter, item, "question") | _elsewhere(linter, item, "answer")
-        ):
             qas.append((Qa(None, json.dumps(item, ensure_ascii=False)), item))
             continue
         if _is_packed(item):
@@ -187,10 +194,6 @@ def _evidence(linter: Linter, items: Any) -> list[tuple[Qa, Any]]:
         urls = [u for u in (urls if isinstance(urls, list) else [urls]) if isinstance(u, str)]
         qas.append((Qa(*pair, urls), item))
     return qas
-
-
-def _is_said(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip())
 
 
 def _items(linter: Linter, value: Any, what: str) -> list[Any]:
@@ -222,7 +225,7 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
     linter.annotated += raw.keys() >= ANNOTATED
     key = next((key for key in ("claim_id", "id") if raw.get(key) is not None), None)
     if key:
-        raw[key] = linter.name(raw[key])
+        raw[key] = linter.name(raw[key], texts=True)
     else:
         linter.place(position)
     raw["label"] = linter.label(raw.get("label"))
@@ -267,6 +270,8 @@ def first_script(linter: Linter, raw: dict[str, Any], position: int) -> None:
 
 def _answer(linter: Linter, question: str, answer: dict[str, Any]) -> Qa:
     """An answer of the first script, mended in its place."""
+    if _elsewhere(linter, answer, "answer"):
+        return Qa(None, json.dumps(answer, ensure_ascii=False))
     text = linter.text_at(answer, "answer")
     explanation = answer.get("boolean_explanation")
     if answer.get("answer_type") != "Boolean":
@@ -295,7 +300,7 @@ def flat(linter: Linter, raw: dict[str, Any], position: int) -> None:
     if raw.get("id") is None:
         linter.place(position)
     else:
-        raw["id"] = linter.name(raw["id"])
+        raw["id"] = linter.name(raw["id"], texts=True)
     for key in ("evidence", "predicted_evidence"):
         if isinstance(raw.get(key), list) and any(map(_is_qa, raw[key])):
             message = f"{key} with QAs, which no evaluator of this form reads"
@@ -327,16 +332,16 @@ def run(linter: Linter, raw: dict[str, Any], position: int) -> None:
         linter.place(position)
         linter.find("id", "no id", "Give the id of the claim")
     else:
-        raw["id"] = str(linter.name(raw["id"]))
-    raw["label"] = linter.label(raw["label"])
+        raw["id"] = str(linter.name(raw["id"], texts=True))
+    raw["label"] = linter.label(raw.get("label"))
     linter.text_at(raw, "claim")
     if _elsewhere(linter, raw, "evidence"):
         return
     if _strange(linter, raw, "evidence", ("question", "answer")):
         return
-    _beside(linter, raw)
+    beside = _beside(linter, raw)
     evidence = _evidence(linter, raw.get("evidence"))
-    linter.qas([qa for qa, _ in evidence])
+    linter.qas([qa for qa, _ in evidence], beside)
     raw["evidence"] = _left(evidence)
 
 

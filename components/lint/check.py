@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from components.datasets.forms import FACTS
 from components.datasets.submission import is_json, is_table
 from components.errors import ClaimflowError, listed
 from components.files import check_file, check_kind, write_whole
@@ -101,7 +102,7 @@ def _read(linter: Linter, scratch: Path) -> tuple[str, Callable[[Path, list[Any]
         linter.lost += 1
         return _UNKNOWN, as_file
     linter.pairing()
-    linter.gold()
+    linter.gold(form if form in FACTS else "AVeriTeC")
     return form, as_file
 
 

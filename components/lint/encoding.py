@@ -21,10 +21,11 @@ def decode(linter: Linter, scratch: Path) -> None:
     if utf16:
         linter.find("encoding", "the file is UTF-16", "Save as UTF-8", True)
     if fault or utf16:
-        western = False
+        western, mac = False, None
         if fault:
             linter.line, what = fault
-            western = not utf16 and "NUL" not in what and _is_western(linter.path)
+            mac = _of_mac(linter.path)
+            western = not utf16 and "NUL" not in what and not mac and _is_western(linter.path)
         linter.source = scratch / "text"
         encoding = "cp1252" if western else encoding_of(linter.path)
         nuls, linter.illegible = _copy_text(linter.path, linter.source, encoding)
@@ -36,8 +37,10 @@ def decode(linter: Linter, scratch: Path) -> None:
             linter.find("encoding", "NUL characters", remedy, True, done="Deleted")
         elif fault:
             what += "; all of it reads as Windows-1252" if western else ""
+            what += f"; as Windows-1252 it reads '{mac}', so it may be Mac Roman" if mac else ""
+            remedy = "Save as UTF-8" + " (`iconv -f MACINTOSH -t UTF-8`)" * bool(mac)
             done = "Written as UTF-8: look whether the letters are right"
-            linter.find("encoding", what, "Save as UTF-8", western, done=done)
+            linter.find("encoding", what, remedy, western, done=done)
     linter.line = None
 
 
@@ -56,6 +59,22 @@ def _copy_text(path: Path, to: Path, encoding: str) -> tuple[bool, bool]:
             out.write(text.replace("\0", ""))
             if not data:
                 return nuls, lost
+
+
+def _of_mac(path: Path) -> str | None:
+    """A word that a file which is no UTF-8 has as Windows-1252, and that hardly anybody writes in
+    it, but Mac Roman makes (itÕs, cafŽ): a capital with an accent, or a sign, behind small letters.
+    None where these are rarer than the quotes and small letters of Windows-1252."""
+    marks = rb"[\x82-\x84\x88-\x8c\x8e\x98\x9b\x9f\xc0-\xd6\xd8-\xde]"
+    odd = re.compile(rb"[A-Za-z]{1,30}[a-z]" + marks + rb"(?![\x80-\xbf])\w*")  # that is UTF-8
+    usual = re.compile(rb"[\x91-\x94\xe0-\xf6\xf8-\xff]")
+    shown, balance = None, 0
+    with open(path, "rb") as file:
+        while data := file.read(2**22):
+            found = odd.findall(data)
+            shown = shown or (found[0].decode("cp1252", "replace") if found else None)
+            balance += len(found) - len(usual.findall(data))
+    return shown if balance >= 0 else None
 
 
 def _is_western(path: Path) -> bool:

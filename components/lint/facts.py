@@ -7,8 +7,9 @@ from typing import Any
 
 from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
+from components.datasets.forms import is_sentence
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
-from components.datasets.scifact import LISTED, is_listed, lacking, means_nei
+from components.datasets.scifact import LISTED, is_listed, lacking, means_nei, misplaced
 from components.datasets.submission import said_elsewhere, unread, whole_number
 from components.lint.linter import GOLD_SCIFACT, Linter, kind_of
 from components.lint.report import cut
@@ -18,10 +19,13 @@ from components.score.scifact import FIRST as SCIFACT_FIRST
 def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of FEVER: a label and lists of [page, line]."""
     linter.numbered = False
-    raw["id"] = linter.name(raw["id"])
+    raw["id"] = linter.name(raw["id"], texts=True)
     own = [key for key in ("label", "evidence", "verifiable") if key in raw]
-    # Without predicted_… it may be all that the system says: only its writer knows.
+    # Without predicted_… it may be all that the system says: only its writer knows. So may
+    # sentences, which the gold file does not have in this form, where it predicts none.
     clear = all(key == "verifiable" or raw.get(f"predicted_{key}") is not None for key in own)
+    said = None if raw.get("predicted_evidence") else raw.get("evidence")
+    clear = clear and not (isinstance(said, list) and said and all(map(is_sentence, said)))
     for key in own:
         message = f"its own '{key}': against such the official scorer scores a record"
         remedy = "Leave it out" if clear else "Leave it out, or call it predicted_…"
@@ -102,7 +106,6 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
             if isinstance(item, list) and item and all(map(_is_rationale, item)):
                 in_gold.add("evidence in lists")
             continue
-        sentences = item.get("sentences")
         in_gold |= GOLD_SCIFACT & item.keys()
         if means_nei(str(item.get("label"))):
             linter.find(
@@ -113,6 +116,12 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
                 done="Deleted",
             )
             continue
+        elsewhere = misplaced(item)
+        if item.get("sentences") is None and not elsewhere:
+            message = f"document {doc} has no sentences, not even []"
+            linter.find("schema", message, "Write [] for none", True)
+            item["sentences"] = []
+        sentences = item.get("sentences")
         written = sentences if isinstance(sentences, list) else [sentences]
         numbers = list(map(whole_number, written))
         if json.dumps(numbers) != json.dumps(sentences) and None not in numbers:
@@ -121,8 +130,12 @@ def scifact(linter: Linter, raw: dict[str, Any], position: int) -> None:
             item["sentences"] = sentences = numbers
         if not doc.isdecimal():
             linter.find("schema", f"'{doc}' is no document id", "Use those of the corpus")
-        if not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
-            linter.find("schema", f"document {doc} has no list of sentences", "Write numbers")
+        if elsewhere:
+            message = f"document {doc} has {elsewhere}"
+            linter.find("schema", message, "Write them under sentences, numbers from 0")
+        elif not isinstance(sentences, list) or not all(type(n) is int for n in sentences):
+            message = f"document {doc} has {cut(json.dumps(sentences))} for sentences"
+            linter.find("schema", message, "Write a list of their numbers, from 0; [] for none")
         elif min(sentences, default=0) < 0:
             message = f"document {doc} has no sentence {min(sentences)}"
             linter.find("schema", message, "Write numbers from 0")

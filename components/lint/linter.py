@@ -203,17 +203,18 @@ class Linter:
             finding.fixable = finding.fixed = False
             finding.remedy = "Give it the id of its claim: others have no record"
 
-    def gold(self) -> None:
-        """Whether the file is the gold file, or has fields of it. This comes first of all."""
+    def gold(self, form: str) -> None:
+        """Whether the file is the gold file, or has fields of it. This comes first of all. form: of
+        the scorers that read it, AVeriTeC, FEVER or SciFact."""
         self.line = self.record = None
         known = len(self.findings)
-        said = (
-            read_submission(self.source, "skip", claims=self.claims.values())
-            if self.claims and self.right and self.right == len(self.order)
-            else []
-        )
-        if said and self.claims and fit.is_gold(said, list(self.claims.values())):
+        claims = list((self.claims or {}).values())
+        right = form != "AVeriTeC" or 0 < self.right == len(self.order)
+        said = read_submission(self.source, "skip", claims=claims) if claims and right else []
+        if said and fit.is_gold(said, claims, form):
             message = "every record has the gold label and the gold evidence, word for word"
+            if form != "AVeriTeC":
+                message = "the records have the gold labels and sentences, and no others"
             self.find("gold", message, "Give what the system predicts", level="error")
         elif self.marked and self.marked == len(self.order):
             message = f"all {self.marked} rows have split 'gold', which marks the gold file"
@@ -242,19 +243,21 @@ class Linter:
         """Take a record without an id for the claim at its place, as evaluators do."""
         self.record, self.placed = str(position), True
 
-    def name(self, value: Any, number: str = "") -> int | str:
+    def name(self, value: Any, number: str = "", texts: bool = False) -> int | str:
         """The claim id as it should be written; finds repeats, strangers, numbers that are written
-        otherwise (5.0, "005") and, at the level `number`, texts."""
+        otherwise (5.0, "005") and, at the level `number`, such as are texts. texts: evaluators of
+        the form go by the order of records, so that an id may be any text."""
         self.record = str(value).strip()
         known = self.claims is not None and self.record in self.claims
         meant, shown = whole_number(value), cut(repr(value))
         if meant is not None and not known and self.record != str(meant):
             self.record = str(meant)
             self.find("id", f"id {shown} means {meant}", f"Write {meant}", True)
-        elif number and type(value) is not int:
-            mended = meant is not None and self.record == str(meant)
+        elif number and meant is not None and type(value) is not int:
+            mended = self.record == str(meant)
             self.find("id", f"id {shown} is no number", "Write a number", mended, number)
-        if self.claims is None and (meant is None or meant < 0) and self.record not in self.ids:
+        wrong = not (texts and isinstance(value, str)) and (meant is None or meant < 0)
+        if self.claims is None and wrong and self.record not in self.ids:
             self.find("id", f"id {shown} is no number from 0", "Use the ids of the claims")
         return self.record if meant is None or self.record != str(meant) else meant
 
@@ -343,13 +346,16 @@ class Linter:
             holder[key] = text
         return text
 
-    def qas(self, qas: list[Qa]) -> list[Qa]:
+    def qas(self, qas: list[Qa], beside: Iterable[str] = ()) -> list[Qa]:
         """Those that the repaired file keeps: of the first ones, by which scorers go, what is
         neither empty nor said before. All evidence of a claim counts together. None behind the
-        first moves up, which would score higher than the file does."""
+        first moves up, which would score higher than the file does. beside: keys with QAs that
+        nobody reads, where there is no evidence."""
         claim = (self.claims or {}).get(self.record or "")
         if not any(qa.answer.strip() or (qa.question or "").strip() for qa in qas):
-            self.find("no-evidence", "no evidence", "Give a QA")
+            others = " and ".join(f"'{cut(key)}'" for key in beside)
+            message = f", and QAs under {others}, which no evaluator reads" if others else ""
+            self.find("no-evidence", f"no evidence{message}", "Give a QA")
         seen: set[tuple[str, str, str]] = set()
         questions: set[str] = set()
         for qa in (qa for qa in qas if not qa.drop):

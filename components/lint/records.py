@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from components.datasets.forms import FACTS, Forms, misnamed, several
-from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, nans
+from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, is_header, nans
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
-from components.lint.linter import MISSING, Linter
+from components.lint.linter import MISSING, Linter, kind_of
 from components.lint.report import Finding, cut
 from components.records import AVERITEC_LABELS, BadLine, all_alike, read_lines
 
@@ -41,7 +41,8 @@ def read_json(linter: Linter) -> str:
         unread = len(bad)
         try:
             if not isinstance(raw, dict):
-                raise ClaimflowError("the record is no JSON object")
+                how = ': in pandas, orient="records" writes such' * isinstance(raw, list)
+                raise ClaimflowError(f"the record is {kind_of(raw)}, no JSON object{how}")
             for key in ("claim_id", "id"):
                 if raw.get(key) != raw.get(key):
                     linter.find("nan", f"{key} is NaN, which is no JSON", "Write null", True)
@@ -79,7 +80,10 @@ def read_json(linter: Linter) -> str:
         linter.line, linter.record = problem.line, None
         remedy = "Write it as JSON has it" if problem.whole else "Write it anew"
         finding = linter.find("json", problem.reason, remedy, problem.whole)
-        if problem.rest:
+        if problem.rest and problem.whole:
+            finding.done = "Closed: look whether records are missing"
+            linter.unread.append(f"what may have stood behind line {problem.line}")
+        elif problem.rest:
             finding.fixed, finding.done = linter.fix, "Deleted"
             linter.unread.append(f"the rest of the file, from line {problem.line}")
         elif not problem.whole:
@@ -159,6 +163,10 @@ def read_csv(linter: Linter) -> str:
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
         over, before = line - before, line
+        if is_header(row):
+            message = "the header again, as where files are joined"
+            linter.find("schema", message, "Take it out", True, done="Deleted")
+            continue
         if row.get("split", "") is None and row["label"] in AVERITEC_LABELS:
             row["split"] = ""  # the one cell that is not there
         if None in row or None in row.values():  # type: ignore[comparison-overlap]

@@ -195,23 +195,26 @@ def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str)
 
 def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
     """What makes every figure mean something else: that the predictions are the gold file."""
-    if form == "SciFact" and _names_gold(predictions, gold):
-        return [
-            "The predictions name the gold documents with their gold labels and sentences and no "
-            "others: this is the gold file, or made from it."
-        ]
-    if form != "AVeriTeC" or not is_gold(predictions, gold):
+    if not is_gold(predictions, gold, form):
         return []
-    return [
-        "The predictions have the gold label and the gold evidence word for word: this is the gold "
-        "file, or made from it."
-    ]
+    said = {
+        "SciFact": "name the gold documents with their gold labels and sentences and no others",
+        "FEVER": "have the gold labels, and sentences of the gold sets and no others",
+        "AVeriTeC": "have the gold label and the gold evidence word for word",
+    }
+    return [f"The predictions {said[form]}: this is the gold file, or made from it."]
 
 
-def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
-    """Whether predictions (AVeriTeC) have label and evidence of the gold claims, but for one in
-    twenty. White space, case and punctuation don't count, nor repeats, what stands behind the first
-    QAs and explanations of a yes or no: a repair or a conversion may have changed these."""
+def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> bool:
+    """Whether predictions are the gold claims, or made from them, but for one in twenty."""
+    known = {"AVeriTeC": _copies_gold, "FEVER": _proves_gold, "SciFact": _names_gold}
+    return known[form](predictions, gold)
+
+
+def _copies_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
+    """Whether predictions (AVeriTeC) have label and evidence of the gold claims. White space, case
+    and punctuation don't count, nor repeats, what stands behind the first QAs and explanations of a
+    yes or no: a repair or a conversion may have changed these."""
     from components.score.averitec import gold_strings, predicted_strings
 
     claims = {claim.id: claim for claim in gold if claim.label and claim.questions}
@@ -246,8 +249,8 @@ FEW = 10  # claims of which a system may be right in everything
 
 
 def _names_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
-    """Whether predictions (SciFact) have documents, labels and sentences of the gold claims, but
-    for one in twenty: of a document all that are gold, or those of one rationale."""
+    """Whether predictions (SciFact) have documents, labels and sentences of the gold claims: of a
+    document all that are gold, or those of one rationale."""
     claims: dict[str, dict[tuple[str, str], list[set[int | None]]]] = {}
     for claim in gold:
         known = claims.setdefault(claim.id, {})
@@ -265,6 +268,22 @@ def _names_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> boo
         )
 
     asked = [p for p in predictions if p.id in claims and (p.findings or claims[p.id])]
+    return len(asked) >= FEW and _nearly_all(map(copied, asked), len(asked))
+
+
+def _proves_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
+    """Whether predictions (FEVER) have the labels of the gold claims and, where these have
+    evidence, a whole gold set and no sentence of none."""
+    claims = {claim.id: claim for claim in gold if claim.label}
+
+    def copied(prediction: Prediction) -> bool:
+        claim = claims[prediction.id]
+        sets = [set(known.items) for known in claim.gold]
+        said = set(fever.sentences_of(prediction))
+        same = said <= set().union(*sets) and any(known <= said for known in sets)
+        return prediction.label == claim.label and (same or not sets)
+
+    asked = [p for p in predictions if p.id in claims and (p.findings or claims[p.id].gold)]
     return len(asked) >= FEW and _nearly_all(map(copied, asked), len(asked))
 
 
