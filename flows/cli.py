@@ -76,6 +76,9 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             return
         import hydra
 
+        from flows.compose import compose_points
+
+        compose_points()
         failed: list[Exception] = []
 
         @functools.wraps(main)
@@ -100,6 +103,9 @@ def entry(main: Callable[..., object], config: str = "config") -> None:
             if sweep := sys.modules.get("flows.sweep"):
                 sweep.interrupt(error)
             raise
+        finally:
+            if sweep := sys.modules.get("flows.sweep"):
+                sweep.release()
         if sweep := sys.modules.get("flows.sweep"):
             failed += sweep.failures
         if failed:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import OmegaConf
 
 from components.errors import ClaimflowError
+from flows.compose import composed_ahead
 from flows.log import Log, say, since_start
 from flows.record import RunRecord, save, write_out
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _current: Sweep | None = None
-composed_ahead: dict[tuple[str, ...], DictConfig] = {}  # points that are still to be run
 failures: list[Exception] = []  # of finished sweeps, for the command line to end with
 
 
@@ -36,6 +35,12 @@ def interrupt(error: KeyboardInterrupt) -> None:
     """Close the parent of the sweep that Ctrl-C broke off."""
     if _current and _current.log:
         _current.log.__exit__(type(error), error, None)
+
+
+def release() -> None:
+    """End what was started for a sweep that never came to its end: a point can't be composed."""
+    if _current:
+        _current.api.close()
 
 
 class Sweep:
@@ -156,28 +161,11 @@ class Sweep:
             )
 
 
-def compose_once() -> None:
-    """Hydra composes each point to see whether it can, and then anew to run it, which takes a
-    quarter of a second: let the run take the first one."""
-    load = ConfigLoaderImpl.load_sweep_config
-    if load.__module__ == __name__:
-        return
-
-    def once(self: Any, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        key = tuple(sweep_overrides)
-        if key in composed_ahead:
-            return composed_ahead.pop(key)
-        return composed_ahead.setdefault(key, load(self, master_config, sweep_overrides))
-
-    ConfigLoaderImpl.load_sweep_config = once  # type: ignore[method-assign]
-
-
 class SweepCallback(Callback):
     """Hydra tells it when a sweep begins and ends."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         global _current
-        compose_once()
         _current = Sweep(config) if axes_of(config) else None
         if _current:
             _current.prepare(config)

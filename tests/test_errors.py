@@ -480,10 +480,10 @@ def test_each_point_is_composed_once() -> None:
 
     from flows.cli import CONF
     from flows.resolvers import register
-    from flows.sweep import compose_once
+    from flows.compose import compose_points
 
     register()
-    compose_once()
+    compose_points()
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         loader = GlobalHydra.instance().config_loader()
         master = loader.load_configuration("config", [], RunMode.MULTIRUN)

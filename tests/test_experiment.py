@@ -234,6 +234,21 @@ def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     assert done.stdout.count("No dev.json") == 1  # for both points
 
 
+def test_a_setting_that_only_the_swept_choices_have(tmp_path: Path, demo_cache: Path) -> None:
+    """The group's default lacks it; so each point has it, or says that there is none."""
+    words = ("-m", "cutoff=store_order,score_order", "limit=1", "questioner=rules", "tracking=none",
+             "verdict=majority", *places(tmp_path))  # fmt: skip
+    done = command("flows.experiment", *words, "cutoff.n=20")
+    assert done.returncode == 0, done.stderr
+    configs = [yaml.safe_load(path.read_text()) for path in tmp_path.rglob("config.yaml")]
+    assert [config["cutoff"]["n"] for config in configs] == [20, 20, 20]  # of the sweep, too
+    done = command("flows.experiment", *words, "cutoff.m=20")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: No setting 'cutoff.m'. Did you mean 'cutoff.n'? `--help` lists them.\n"
+    )
+
+
 def test_kill_9_in_the_middle_of_a_sweep(tmp_path: Path) -> None:
     words = ("flows.experiment", "-m", "retriever=bm25s,tfidf", "chunker=sentence,window",
              "questioner=rules", "verdict=majority", "limit=2", "tracking=none")  # fmt: skip
