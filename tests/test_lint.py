@@ -1673,11 +1673,29 @@ def test_a_csv_without_delimiters_has_lost_its_structure(tmp_path: Path) -> None
     report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
     (found,) = [f for f in report.findings if f.rule == "delimiter"]
     assert "no cell has the delimiter" in found.message
-    assert report.unrepaired == "its cells have lost their delimiters"
+    assert report.unrepaired == "it has lost its structure"
     assert not (tmp_path / "mended").exists()
     whole = text.replace("Who? Her.", f"Who?{INNER}Her.{OUTER}", 2)
     report = checked(tmp_path, whole, "pred.csv", repaired=tmp_path / "mended")
     assert len([f for f in report.findings if f.rule == "delimiter" and not f.fixable]) == 18
+
+
+@pytest.mark.parametrize("quote", ['"', '\\"', ""])
+def test_a_csv_whose_quotes_are_not_doubled_has_lost_its_structure(
+    tmp_path: Path, quote: str
+) -> None:
+    """Written by joining strings, or with an escape character: of rows torn at commas and quotes
+    no repair is made."""
+    cell = f"Who {quote}said{quote}, when?{INNER}She, then.{OUTER}"
+    around = quote and '"'
+    rows = [f"{n},{around}a, {quote}b{quote}, c{around},{around}{cell}{around},Refuted,pred\n"
+            for n in range(20)]  # fmt: skip
+    text = "id,claim,evi,label,split\n" + "".join(rows)
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
+    (found,) = [f for f in report.findings if f.rule == "schema"]
+    assert "rows have other cells than the header: the file has lost its structure" in found.message
+    assert report.unrepaired == "it has lost its structure"
+    assert not (tmp_path / "mended").exists()
 
 
 TWO = f"Who?{INNER}Her.{OUTER}When?{INNER}Then.{OUTER}"

@@ -118,7 +118,7 @@ def _unrepaired(linter: Linter, form: str, records: list[Any]) -> str | None:
         where = listed(linter.differing, 3)
         return f"a key stands twice with values that differ, and which is meant? ({where})"
     if linter.shapeless:
-        return "its cells have lost their delimiters"
+        return "it has lost its structure"
     if linter.mixed:
         return "its records are of several forms, and which is meant?"
     whole = len(records) == len(linter.order) and not linter.lost and not linter.unread

@@ -83,7 +83,7 @@ class Linter:
         self.unread: list[str] = []  # lines that hold who knows how many
         self.size = path.stat().st_size
         self.numbered = True  # ids run from 0
-        self.shapeless = False  # a CSV that has lost its delimiters
+        self.shapeless = False  # a CSV that has lost its delimiters or quotes
         self.mixed = False  # records have several forms
         self.placed = False  # some record has no id, and is told by its place
         self.unsorted = False  # records are not in the order of the claims

@@ -22,6 +22,7 @@ from components.records import AVERITEC_LABELS, BadLine, all_alike, read_lines
 
 # Share of the cells of a CSV with wrong delimiters from which on all of it is wrong
 _MOST_BROKEN = 0.95
+_MOST_TORN = 0.5  # the same for its rows with more or fewer cells than the header, or others
 # What a CSV may have under `split` in the place of "pred"
 _SPLITS = {"gold", "train", "dev", "val", "validation", "test", "pred", "predictions"}
 _SPLITS |= {name.casefold() for name in MISSING}
@@ -160,6 +161,8 @@ def read_csv(linter: Linter) -> str:
     cells = 0  # with evidence
     broken: list[Finding] = []  # in what is wrong with delimiters
     broken_cells = 0
+    torn: list[Finding] = []  # rows without their cells
+    rows = 0
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
         over, before = line - before, line
@@ -167,12 +170,14 @@ def read_csv(linter: Linter) -> str:
             message = "the header again, as where files are joined"
             linter.find("schema", message, "Take it out", True, done="Deleted")
             continue
+        rows += 1
         if row.get("split", "") is None and row["label"] in AVERITEC_LABELS:
             row["split"] = ""  # the one cell that is not there
         if None in row or None in row.values():  # type: ignore[comparison-overlap]
             where = f", which runs over {over} lines" if over > 1 else ""
             message = f"not {len(HEADER)} cells in the row{where}"
             finding = linter.find("schema", message, "Quote the cells, and close quotes")
+            torn.append(finding)
             linter.ids.setdefault(str(row["id"]).strip(), "")
             if over > 1:  # what stands between two quotes may be several
                 finding.fixed, finding.done = linter.fix, "Deleted"
@@ -200,7 +205,7 @@ def read_csv(linter: Linter) -> str:
         elif split != "pred":
             message = f"split '{cut(split)}' is none: cells stand in others' places"
             remedy = "Put each under its name, quote those with commas, double quotes in them"
-            linter.find("schema", message, remedy)
+            torn.append(linter.find("schema", message, remedy))
         known = len(linter.findings)
         evidence = averitec.cell(linter, row["evi"])
         cells += evidence != OUTER
@@ -210,22 +215,31 @@ def read_csv(linter: Linter) -> str:
             broken += found
         claim = linter.text(claim, "the claim")
         linter.keep([linter.record, claim, evidence, label, split], given)
-    if broken_cells > max(1, _MOST_BROKEN * cells):
-        _no_structure(linter, broken, broken_cells, cells)
+    if len(torn) > max(1, _MOST_TORN * rows):
+        message = f"{len(torn)} of {rows} rows have other cells than the header"
+        remedy = (
+            "Write it again by a CSV writer: quotes around each cell, and those in it doubled, not "
+            "as they stand or behind a \\"
+        )
+        _no_structure(linter, linter.findings, "schema", message, remedy)
+    elif broken_cells > max(1, _MOST_BROKEN * cells):
+        what = "no cell has"
+        if broken_cells < cells:
+            what = f"only {cells - broken_cells} of {cells} cells have"
+        message = f"{what} the delimiter (TAB TAB NEWLINE) once in each QA"
+        _no_structure(linter, broken, "delimiter", message, "Write it again")
     return "2025"
 
 
-def _no_structure(linter: Linter, broken: list[Finding], number: int, cells: int) -> None:
-    """Say once, in the place of what was found in each cell, that the file has lost its
-    delimiters: what is question and what answer, nobody knows."""
+def _no_structure(
+    linter: Linter, broken: list[Finding], rule: str, message: str, remedy: str
+) -> None:
+    """Say once, in the place of what was found in each cell, that the file has lost its structure:
+    what is question and what answer, nobody knows."""
     gone = set(map(id, broken))
     linter.findings = [finding for finding in linter.findings if id(finding) not in gone]
     linter.line = linter.record = None
-    what = "no cell has" if number == cells else f"only {cells - number} of {cells} cells have"
-    message = (
-        f"{what} the delimiter (TAB TAB NEWLINE) once in each QA: the file has lost its structure"
-    )
-    linter.find("delimiter", message, "Write it again")
+    linter.find(rule, f"{message}: the file has lost its structure", remedy)
     linter.shapeless = True
 
 
