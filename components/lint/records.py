@@ -11,7 +11,14 @@ from typing import Any
 
 import msgspec
 
-from components.datasets.forms import FACTS, Forms, misnamed, several
+from components.datasets.forms import (
+    FACTS,
+    Forms,
+    Labels,
+    SeveralLabelsError,
+    misnamed,
+    several,
+)
 from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, nans
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
@@ -47,10 +54,13 @@ def read_json(linter: Linter) -> str:
                     linter.find("nan", f"{key} is NaN, which is no JSON", "Write null", True)
                     raw[key] = None
             form = forms.of(raw)
+            forms.check(raw, form)
             _rename(linter, raw, form)
             if form in FACTS and raw.get("id") is None:
                 linter.placed = True
                 raise ClaimflowError("the record has no id")
+        except SeveralLabelsError:
+            raise  # it is the file's
         except ClaimflowError as error:
             where = f"record {position}: " if line != position else ""
             said = f"{where}{error}"
@@ -156,8 +166,10 @@ def read_csv(linter: Linter) -> str:
     cells = 0  # with evidence
     broken: list[Finding] = []  # in what is wrong with delimiters
     broken_cells = 0
+    labels = Labels()
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
+        labels.add({name: cell for name, cell in row.items() if name != "split"})
         over, before = line - before, line
         if row.get("split", "") is None and row["label"] in AVERITEC_LABELS:
             row["split"] = ""  # the one cell that is not there
@@ -186,9 +198,12 @@ def read_csv(linter: Linter) -> str:
         label = linter.label(label)
         if split != "pred" and split.strip().casefold() in _SPLITS:
             linter.marked += split == "gold"
-            what = ", which marks the gold file" if split == "gold" else ""
-            linter.find("schema", f"split '{split}'{what}", "Write pred", True)
-            split = "pred"
+            if split == "gold":  # a prediction is made of none
+                message = "split 'gold', which marks the gold file"
+                linter.find("schema", message, "Leave only the predictions, with split pred")
+            else:
+                linter.find("schema", f"split '{split}'", "Write pred", True)
+                split = "pred"
         elif split != "pred":
             message = f"split '{cut(split)}' is none: cells stand in others' places"
             remedy = "Put each under its name, quote those with commas, double quotes in them"
@@ -202,6 +217,8 @@ def read_csv(linter: Linter) -> str:
             broken += found
         claim = linter.text(claim, "the claim")
         linter.keep([linter.record, claim, evidence, label, split], given)
+    if rivals := labels.rivals():
+        raise SeveralLabelsError(linter.source, rivals, "label", "2025")
     if broken_cells > max(1, _MOST_BROKEN * cells):
         _no_structure(linter, broken, broken_cells, cells)
     return "2025"

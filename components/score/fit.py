@@ -22,6 +22,7 @@ MOVED = 0.02  # share of claims with the text of another gold claim, from which 
 FEWEST_MOVED = 4  # such texts; fewer are only noted
 PART = 20  # letters of a claim that tell it, as the beginning of a longer one
 NO_TEXT = {"", "na", "nan", "none", "null", "claim"}  # letters of what stands for an unknown text
+ALL_RIGHT = 30  # claims from which on a system that is right in all labels is too good to be true
 SHOWN = 60  # characters of a text in a message
 SCORERS = {
     "AVeriTeC": "scorer=averitec_2024",
@@ -190,35 +191,46 @@ def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str)
     if form == "AVeriTeC":
         found = [p for p in predictions if not any(e.question or e.answer for e in p.evidence)]
         _count(notes, "Predictions without evidence, which scores 0", found, predictions)
+        if is_gold(predictions, gold, labels=False) and not is_gold(predictions, gold):
+            notes.append(
+                "The evidence is the gold evidence word for word, though labels are not: what is "
+                "measured is how a system judges gold evidence."
+            )
     return notes
 
 
 def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
-    """What makes every figure mean something else: that the predictions are the gold file."""
+    """What makes every figure mean something else: that the predictions, or their labels, are those
+    of the gold file."""
     if form == "SciFact" and _names_gold(predictions, gold):
         return [
             "The predictions name the gold documents with their gold labels and sentences and no "
             "others: this is the gold file, or made from it."
         ]
-    if form != "AVeriTeC" or not is_gold(predictions, gold):
-        return []
-    return [
-        "The predictions have the gold label and the gold evidence word for word: this is the gold "
-        "file, or made from it."
-    ]
+    if form == "AVeriTeC" and is_gold(predictions, gold):
+        return [
+            "The predictions have the gold label and the gold evidence word for word: this is the "
+            "gold file, or made from it."
+        ]
+    known = {claim.id: claim.label.upper() for claim in gold if claim.label}
+    right = [known[p.id] == p.label.upper() for p in predictions if p.id in known]
+    if len(right) >= ALL_RIGHT and all(right):
+        return [f"Every label is the gold label ({len(right)} claims): is it the gold file's?"]
+    return []
 
 
-def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
+def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim], labels: bool = True) -> bool:
     """Whether predictions (AVeriTeC) have label and evidence of the gold claims, but for one in
-    twenty. White space, case and punctuation don't count, nor repeats, what stands behind the first
-    QAs and explanations of a yes or no: a repair or a conversion may have changed these."""
+    twenty; without `labels`, evidence alone. White space, case and punctuation don't count, nor
+    repeats, what stands behind the first QAs and explanations of a yes or no: a repair or a
+    conversion may have changed these."""
     from components.score.averitec import gold_strings, predicted_strings
 
     claims = {claim.id: claim for claim in gold if claim.label and claim.questions}
 
     def copied(prediction: Prediction) -> bool:
         claim = claims.get(prediction.id)
-        if claim is None or prediction.label != claim.label:
+        if claim is None or (labels and prediction.label != claim.label):
             return False
         alone = [
             Question(question=q.question, answers=[Answer(answer=a.answer) for a in q.answers])
