@@ -2057,10 +2057,8 @@ def test_a_key_that_says_it_is_the_prediction_decides(tmp_path: Path) -> None:
     assert [p.label for p in read_submission(tmp_path / "pred.json")] == ["Refuted"]
     # … but not for a record where it is not there: the gold label stands there
     del (other := record(1) | {"label": "Supported"})["pred_label"]
-    assert (
-        "'pred_label' and 'gold_label' and 'label'"
-        in checked(tmp_path, [line, other]).errors[0].message
-    )
+    (error,) = checked(tmp_path, [line, other]).errors
+    assert "'pred_label', 'gold_label' and 'label'" in error.message
 
 
 @pytest.mark.parametrize("key", ["gold_label", "true_label", "reference", "actual_label"])
@@ -2159,3 +2157,15 @@ def test_pages_get_the_codes_of_fever(tmp_path: Path) -> None:
     assert [page for page, _ in mended["predicted_evidence"]] == spelt
     gold = [Claim(id="1", text="", gold=[GoldSet(items=[(pages[2], 0)])])]  # as that file has it
     assert len(checked(tmp_path, line, claims=gold).findings) == 2
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_two_labels_of_a_document_are_an_error(tmp_path: Path, listed: bool) -> None:
+    found = {"sentences": [1], "label": "SUPPORT", "predicted_label": "CONTRADICT"}
+    evidence: Any = [{"doc_id": 7} | found] if listed else {"7": found}
+    report = checked(tmp_path, {"id": 1, "evidence": evidence}, repaired=tmp_path / "mended")
+    (error,) = report.errors
+    assert "'label' and 'predicted_label'" in error.message
+    assert not (tmp_path / "mended").exists()
+    with pytest.raises(ClaimflowError, match="labels under 'label' and 'predicted_label'"):
+        read_submission(tmp_path / "pred.json")

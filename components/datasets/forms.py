@@ -29,7 +29,8 @@ class SeveralLabelsError(ClaimflowError):
     """Records hold labels under several keys, and nothing says which the prediction is."""
 
     def __init__(self, path: Path, keys: Iterable[str], due: str, form: str) -> None:
-        names = " and ".join(f"'{key}'" for key in keys)
+        *others, last = (f"'{key}'" for key in keys)
+        names = f"{', '.join(others)} and {last}"
         self.cause = f"{path} has labels under {names}, and which is the prediction?"
         self.remedy = f"Leave only the prediction, under {due}"
         self.form = form
@@ -75,7 +76,7 @@ class Forms:
         self._claims = list(claims or ())
         self._of_fever = any(claim.label in fever.LABELS for claim in self._claims)
         self._usual: list[str] | None = None
-        self._rivals: list[str] | None = None
+        self._rivals: dict[str, list[str]] = {}  # by form
 
     def of(self, raw: dict[str, Any]) -> str:
         """The form of a record. Raises ClaimflowError for none."""
@@ -94,20 +95,21 @@ class Forms:
         under several keys and none of its own says that it is the prediction. It is the file that
         decides: where a system has no label for a claim, the gold one may stand there alone."""
         due = _PREDICTED.get(form, "label")
-        if form == "SciFact" or (form in _PREDICTED and due in raw):
+        if form in _PREDICTED and due in raw:
             return
-        keys = {key for key, value in raw.items() if key in _NAMED or _is_label(value)}
+        holders = _labelled(raw, form)
+        keys = {k for holder in holders for k, v in holder.items() if k in _NAMED or _is_label(v)}
         keys.discard("justification")
         if keys <= {due}:
             return
-        if self._rivals is None:
+        if form not in self._rivals:
             labels = Labels()
             for _, other in read_lines(self._path, Any, "mend", []):
-                if isinstance(other, dict):
-                    labels.add(other)
-            self._rivals = labels.rivals()
-        if keys & set(self._rivals):
-            raise SeveralLabelsError(self._path, self._rivals, due, form)
+                for holder in _labelled(other, form) if isinstance(other, dict) else ():
+                    labels.add(holder)
+            self._rivals[form] = labels.rivals()
+        if keys & set(self._rivals[form]):
+            raise SeveralLabelsError(self._path, self._rivals[form], due, form)
 
     def _count(self) -> Iterator[str]:
         """The forms of the file, by how many records tell that they have it, the most first. If
@@ -323,6 +325,15 @@ def _is_label(value: Any) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _means_label(text: str) -> bool:
     return exact_label(text, AVERITEC_LABELS) is not None  # it knows the others' names too
+
+
+def _labelled(raw: dict[str, Any], form: str) -> list[dict[str, Any]]:
+    """What has a label in a record: itself, but in SciFact its documents."""
+    if form != "SciFact":
+        return [raw]
+    found = raw.get("evidence")
+    items = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return [item for item in items if isinstance(item, dict)]
 
 
 def _is_row(raw: dict[str, Any]) -> bool:
