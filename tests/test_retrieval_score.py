@@ -295,7 +295,7 @@ def test_scores_that_rise_with_the_rank_are_noted(tmp_path: Path) -> None:
         return notes
 
     (note,) = noted(0.1, 0.1, 0.5)
-    assert note.startswith("In each of 2 rankings the score rises with the rank")
+    assert note.startswith("In every ranking (2) the score rises with the rank")
     for scores in ((3, 2, 1), (1, 1, 1), (2, 3, 1), (1,)):
         assert not noted(*scores)
 

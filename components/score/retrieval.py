@@ -243,7 +243,7 @@ def read_run(path: Path, notes: list[str] | None = None) -> Rankings:
     several = [ranks for places in found.values() if len(ranks := _ranks(places)) > 1]
     if notes is not None and several and all(r == sorted(r, reverse=True) for r in several):
         notes.append(
-            f"In each of {len(several)} rankings the score rises with the rank, and it is scores "
+            f"In every ranking ({len(several)}) the score rises with the rank, and it is scores "
             "that order a TREC run: where they are distances, write them with a minus."
         )
     return {
