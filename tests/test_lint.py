@@ -2063,10 +2063,11 @@ def test_a_key_that_says_it_is_the_prediction_decides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["gold_label", "true_label", "reference", "actual_label"])
 def test_a_label_that_is_called_gold_is_no_prediction(tmp_path: Path, key: str) -> None:
-    line = {"claim_id": 0, "claim": "A.", key: "Refuted", "evidence": [ASKED]}
-    report = checked(tmp_path, [line], repaired=tmp_path / "mended")
-    assert f"its only label is '{key}'" in report.errors[0].message
-    assert not (tmp_path / "mended").exists()
+    for evidence in ([ASKED], []):
+        line = {"claim_id": 0, "claim": "A.", key: "Refuted", "evidence": evidence}
+        report = checked(tmp_path, [line], repaired=tmp_path / "mended")
+        assert f"its only label is '{key}'" in report.errors[0].message
+        assert not (tmp_path / "mended").exists()
 
 
 def test_a_column_of_labels_beside_the_label_is_an_error(tmp_path: Path) -> None:

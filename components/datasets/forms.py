@@ -277,7 +277,7 @@ def _is_bare(raw: dict[str, Any]) -> bool:
     object stands for none."""
     if _label_key(raw) is not None or isinstance(raw.get("evidence"), dict):
         return False
-    if any(map(_is_fevers, raw.values())):
+    if any(map(_is_label, raw.values())):
         return False
     if {"pred_label", "predicted_evidence", "questions", "string_evidence"} & raw.keys():
         return False
