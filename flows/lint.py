@@ -69,7 +69,7 @@ def show(report: Any, most: int = 3, stale: Path | None = None) -> None:
         counts = {"mended": len(fixed) - deleted, "deleted": deleted}
         shown = "".join(f", {n} {what}" for what, n in counts.items() if n)
         say(f"{level} {rule} ({len(found)}{shown}): {about(rule, report.form)}")
-        for finding in found[:most]:
+        for finding in sorted(found, key=lambda f: f.fixed)[:most]:  # what is left, first
             say(f"    {finding}")
         if len(found) > most:
             say(f"    and {len(found) - most} more (out=FILE.json has all)")

@@ -82,7 +82,8 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
         if not predictions:
             why = f": {bad[0]}" if bad else ""
             raise ClaimflowError(f"{path} holds no prediction that can be read{why}.")
-    rankings = read_run(Path(config.rankings)) if "rankings" in reads else None
+    aside: list[str] = []  # on the run
+    rankings = read_run(Path(config.rankings), aside) if "rankings" in reads else None
     if rankings is not None and not rankings:
         raise ClaimflowError(f"{config.rankings} holds no ranking.")
     read = time.perf_counter()
@@ -92,7 +93,7 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
         scores, hits = merged(scores, part), hits + hit
     if rankings and not config.official and (tied := ties(rankings)):
         scores.notes.append(f"In the run {tied} by their rank; official=true: by id.")
-    scores.notes = list(dict.fromkeys([*scores.notes, *asides(scorers)]))
+    scores.notes = list(dict.fromkeys([*aside, *scores.notes, *asides(scorers)]))
     done = time.perf_counter()
     return {
         "name": config.name or system or Path(config[reads[0]]).stem,

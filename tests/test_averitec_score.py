@@ -601,3 +601,11 @@ def test_a_yes_or_no_that_a_solution_does_not_explain_is_noted() -> None:
     assert line.endswith("(1): 0.")
     assert noted(answer_type="Boolean", boolean_explanation="She said so.") == []
     assert noted(answer_type="Extractive") == []
+
+
+def test_evidence_without_answers_is_noted() -> None:
+    told = "Predictions whose evidence has questions and no answers (1): 0."
+    for answers, noted in ((["", "No answer could be found."], True), (["", "No."], False)):
+        evidence = [Evidence(question=f"Why {a}?", answer=a) for a in answers]
+        said = Prediction(id="0", claim="", evidence=evidence, label=R)
+        assert (told in averitec_2024([said], [claim("0")]).notes) is noted

@@ -479,8 +479,8 @@ def test_each_point_is_composed_once() -> None:
     from hydra.types import RunMode
 
     from flows.cli import CONF
-    from flows.resolvers import register
     from flows.compose import compose_points
+    from flows.resolvers import register
 
     register()
     compose_points()

@@ -318,3 +318,14 @@ def test_gold_as_prediction_and_a_corrupted_copy() -> None:
     scores = fever(worse, claims, draws=10)
     assert values(scores) == pytest.approx(expected, abs=1e-12)
     assert wins == 6689
+
+
+def test_pages_without_the_codes_of_fever_are_noted() -> None:
+    page = "Soul_Food_-LRB-film-RRB-"
+    gold = claim("SUPPORTS", [(page, 0)])
+    for name, noted in ((page, 0), ("Soul_Food_(film)", 1), ("Moss_(film)", 0)):
+        findings = [Finding(doc=name, sentences=[0])]
+        said = Prediction(id="1", claim="", evidence=[], label="SUPPORTS", findings=findings)
+        scores = fever([said], [gold])
+        assert scores.measures["fever"].value == (name == page)
+        assert sum("where FEVER has -LRB-" in note for note in scores.notes) == noted

@@ -9,7 +9,7 @@ from components.records import Answer, Claim, Evidence, Finding, GoldSet, Predic
 from components.score.averitec import Averitec2024, averitec_2024
 from components.score.ev2r import Ev2r
 from components.score.fever import Fever
-from components.score.fit import check_texts, differing, is_gold, warnings
+from components.score.fit import check_texts, differing, is_gold, remarks, warnings
 from components.score.meteor import source
 from components.score.scifact import SciFact
 
@@ -235,3 +235,23 @@ def test_claims_in_other_words_may_be_left_out() -> None:
     with pytest.raises(ClaimflowError, match="leave their texts out"):
         check_texts([says(n, f"Damm {n} brach im Mai.") for n in range(10)], GOLD)
     assert check_texts([says(n, "") for n in range(10)], GOLD) == []
+
+
+def test_labels_that_are_all_right_are_told_and_gold_evidence_is_noted() -> None:
+    qas = [Question(question="Did it?", answers=[Answer(answer="No.")])]
+    gold = [Claim(id=str(n), text="", label="Refuted", questions=qas) for n in range(30)]
+
+    def said(label: str, answer: str) -> list[Prediction]:
+        evidence = [Evidence(question="Did it?", answer=answer)]
+        return [Prediction(id=c.id, claim="", evidence=evidence, label=label) for c in gold]
+
+    (warning,) = warnings(said("Refuted", "Yes."), gold, "AVeriTeC")
+    assert warning == "Every label is the gold label (30 claims): is it the gold file's?"
+    assert not warnings(said("Refuted", "Yes.")[1:], gold, "AVeriTeC")
+    assert not warnings(said("Supported", "No."), gold, "AVeriTeC")
+    (note,) = remarks(said("Supported", "No."), gold, "AVeriTeC")
+    assert note.startswith("The evidence is the gold evidence word for word")
+    assert not remarks(said("Refuted", "Yes."), gold, "AVeriTeC")
+    (warning,) = warnings(said("Refuted", "No."), gold, "AVeriTeC")  # both: one is enough
+    assert "this is the gold file" in warning
+    assert not remarks(said("Refuted", "No."), gold, "AVeriTeC")

@@ -239,6 +239,10 @@ def test_trec_run_against_qrels(folder: Path) -> None:
     (run,) = json.loads((folder / "out.json").read_text())
     assert run["measures"]["mrr"]["value"] == 0.25
     assert "Claims without ranking, counted 0 (1): 2." in done.stdout
+    (folder / "far.run").write_text("1 Q0 a 1 2.0 x\n1 Q0 b 2 3.0 x\n")  # distances
+    settings = [f"gold={folder}/gold.qrels", "scorer=retrieval"]
+    notes = score_file(folder, f"rankings={folder}/far.run", *settings)["notes"]
+    assert notes[0].startswith("In every ranking (1) the score rises with the rank")
 
 
 def test_mistakes_are_one_line(folder: Path) -> None:

@@ -284,7 +284,7 @@ def test_forms_before(tmp_path: Path) -> None:
 
 
 def test_fever(tmp_path: Path) -> None:
-    evidence = [["A_(b)", n] for n in range(6)]
+    evidence = [["A_-LRB-b-RRB-", n] for n in range(6)]
     lines = [
         {"id": 7, "predicted_label": "supports", "predicted_evidence": evidence[:1]},
         {"id": 3, "predicted_label": "REFUTED", "predicted_evidence": evidence},
@@ -1197,7 +1197,7 @@ def test_the_gold_file_is_told(tmp_path: Path) -> None:
     assert report.unrepaired == "it is the gold file, or made from it"
     assert not (tmp_path / "mended").exists()
     whole, row = report.findings
-    assert (whole.rule, whole.level, row.rule, row.fixable) == ("gold", "error", "schema", True)
+    assert (whole.rule, whole.level, row.rule, row.fixable) == ("gold", "error", "schema", False)
 
 
 @pytest.mark.parametrize(
@@ -1767,7 +1767,7 @@ def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
 def test_a_page_with_spaces_is_told(tmp_path: Path) -> None:
     line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["Soul Food", 0]]}
     (found,) = checked(tmp_path, line).findings
-    assert (found.level, found.remedy) == ("warning", "Write _ for them")
+    assert (found.level, found.remedy) == ("warning", "Write Soul_Food")
 
 
 def test_predictions_are_no_gold_claims(tmp_path: Path) -> None:
@@ -2253,3 +2253,182 @@ def test_mac_roman_is_not_taken_for_windows(tmp_path: Path, text: str) -> None:
     assert read_submission(tmp_path / "mended")[0].evidence[0].answer == text
     utf8 = table.encode() + b"\xff"
     assert "Mac" not in checked(tmp_path, utf8, "pred.csv").errors[0].message
+
+
+GOLD_SET = [*["Refuted"] * 20, *["Supported"] * 12]
+FEVER_GOLD = ["REFUTES" if label == "Refuted" else "SUPPORTS" for label in GOLD_SET]
+
+
+def two_labels(one: str, other: str, fever: bool = False, **more: Any) -> str:
+    """JSON lines with the gold label under one key and, but for the last one, that of a system
+    under another; the first ones agree."""
+    labels = FEVER_GOLD if fever else GOLD_SET
+    records: list[Any] = [
+        {one: label, other: labels[0] if label else None} | more for label in labels
+    ]
+    del records[-1][other]
+    named = "id" if {"claim", "predicted_evidence"} & more.keys() else "claim_id"
+    lines = (record if "questions" in more else {named: n} | record
+             for n, record in enumerate(records))  # fmt: skip
+    return "\n".join(map(json.dumps, lines))
+
+
+ASKED = {"question": "Who?", "answer": "Her."}
+SENTENCE = {"claim": "A.", "predicted_evidence": [["A", 0]]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "more", "due"),
+    [
+        (("gold_label", "predicted_label"), {"evidence": [ASKED]}, "pred_label"),
+        (("label", "predicted_label"), {"evidence": [ASKED]}, "pred_label"),
+        (("true_label", "verdict"), {"evidence": [ASKED]}, "pred_label"),
+        (("confidence_label", "pred"), {"evidence": [ASKED]}, "pred_label"),
+        (("label", "prediction"), {"claim": "A.", "evidence": [ASKED]}, "label"),
+        (("label", "predicted_verdict"), {"questions": [{"question": "Who?", "answers": []}]},
+         "label"),
+        (("label", "predicted_label"), {"claim": "A.", "evidence": ["Her."]}, "label"),
+        (("label", "pred"), SENTENCE, "predicted_label"),
+        (("label", "model_label"), SENTENCE, "predicted_label"),
+        (("label", "pred_label"), {"claim": "A.", "evidence": [["A", 0]]}, "predicted_label"),
+    ],
+)  # fmt: skip
+def test_labels_under_several_keys_are_an_error_and_stay(
+    tmp_path: Path, keys: tuple[str, str], more: Any, due: str
+) -> None:
+    """The gold label may be one of them; it is the file that decides, for a record alone too."""
+    fever = due == "predicted_label"
+    text = two_labels(*keys, fever=fever, **more)
+    for lines in (text, "\n".join(reversed(text.split("\n")))):
+        report = checked(tmp_path, lines, repaired=tmp_path / "mended")
+        error = report.errors[-1]
+        assert error.remedy == f"Leave only the prediction, under {due}"
+        assert all(f"'{key}'" in error.message for key in keys)
+        assert not (tmp_path / "mended").exists()
+        with pytest.raises(ClaimflowError, match="and which is the prediction") as caught:
+            read_submission(tmp_path / "pred.json", "skip")
+        assert all(f"'{key}'" in str(caught.value) for key in keys)
+
+
+def test_a_key_that_says_it_is_the_prediction_decides(tmp_path: Path) -> None:
+    line = record(0) | {"gold_label": "Supported", "label": "Supported"}
+    report = checked(tmp_path, [line])
+    assert not report.errors
+    (warning,) = [f for f in report.findings if f.rule == "gold"]
+    assert "gold_label (1 times), label (1 times)" in warning.message
+    assert [p.label for p in read_submission(tmp_path / "pred.json")] == ["Refuted"]
+    # … but not for a record where it is not there: the gold label stands there
+    del (other := record(1) | {"label": "Supported"})["pred_label"]
+    (error,) = checked(tmp_path, [line, other]).errors
+    assert "'pred_label', 'gold_label' and 'label'" in error.message
+
+
+@pytest.mark.parametrize("key", ["gold_label", "true_label", "reference", "actual_label"])
+def test_a_label_that_is_called_gold_is_no_prediction(tmp_path: Path, key: str) -> None:
+    for evidence in ([ASKED], []):
+        line = {"claim_id": 0, "claim": "A.", key: "Refuted", "evidence": evidence}
+        report = checked(tmp_path, [line], repaired=tmp_path / "mended")
+        assert f"its only label is '{key}'" in report.errors[0].message
+        assert not (tmp_path / "mended").exists()
+
+
+def test_a_column_of_labels_beside_the_label_is_an_error(tmp_path: Path) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}").replace("split\n", "split,pred\n")
+    text = text.replace(",pred\n", ",pred,Supported\n").replace(
+        "split,pred,Supported", "split,pred"
+    )
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
+    assert "'label' and 'pred'" in report.errors[-1].message
+    assert not (tmp_path / "mended").exists()
+    with pytest.raises(ClaimflowError, match="labels under 'label' and 'pred'"):
+        read_submission(tmp_path / "pred.csv")
+
+
+def test_a_text_that_is_a_label_for_once_is_no_second_label(tmp_path: Path) -> None:
+    lines: list[Any] = [
+        {"id": n, "claim": "A.", "label": "Refuted", "evidence": [ASKED], "note": "Something else."}
+        for n in range(3)
+    ]
+    lines[1]["note"] = lines[2]["justification"] = "Refuted"
+    assert not checked(tmp_path, "\n".join(map(json.dumps, lines))).errors
+
+
+def test_labels_that_are_all_right_are_told(tmp_path: Path) -> None:
+    claims = [Claim(id=str(n), text="", label=label) for n, label in enumerate(GOLD_SET)]
+    records = [record(n, label, claim="") for n, label in enumerate(GOLD_SET)]
+    (warning,) = checked(tmp_path, records, claims=claims).findings
+    assert (warning.level, warning.message) == (
+        "warning", "every label is the gold label (32 claims)",
+    )  # fmt: skip
+    records[0]["pred_label"] = "Supported"
+    assert not checked(tmp_path, records, claims=claims).findings
+    assert not checked(tmp_path, records[1:20], claims=claims[1:20]).findings
+    claims = [Claim(id=str(n), text="", label=label) for n, label in enumerate(FEVER_GOLD)]
+    lines = [{"id": n, "predicted_label": label, "predicted_evidence": [["A", 0]]}
+             for n, label in enumerate(FEVER_GOLD)]  # fmt: skip
+    report = checked(tmp_path, "\n".join(map(json.dumps, lines)), claims=claims)
+    assert [f.message for f in report.findings] == [warning.message]
+
+
+def test_what_is_left_is_shown_before_what_is_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [record(n, "refuted") for n in range(5)] + [record(5, "no idea")]
+    show(checked(tmp_path, records, repaired=tmp_path / "mended"))
+    assert "    line 1: claim 5: label 'no idea' is none" in capsys.readouterr().out
+
+
+def test_gold_rows_among_others_never_become_predictions(tmp_path: Path) -> None:
+    rows = [csv_of(f"Who?{INNER}Her.{OUTER}", n).split("\n", 1) for n in range(4)]
+    text = rows[0][0] + "\n" + "".join(body for _, body in rows)
+    text = text.replace(",pred\n", ",gold\n", 1)
+    report = checked(tmp_path, text, "pred.csv", repaired=tmp_path / "mended")
+    assert report.unrepaired == "1 of 4 rows have split 'gold'"
+    assert [f.message for f in report.errors] == ["split 'gold', which marks the gold file"]
+    with pytest.raises(ClaimflowError, match=r"1 of 4 rows of .* leave only the predictions"):
+        read_submission(tmp_path / "pred.csv")
+
+
+@pytest.mark.parametrize("key", ["pred_evidence", "evidence"])
+@pytest.mark.parametrize("label", ["pred_label", "prediction", "pred"])
+def test_lists_of_page_and_line_are_of_fever(tmp_path: Path, key: str, label: str) -> None:
+    lines = [
+        {"id": 1, label: "NOT ENOUGH INFO", key: []},
+        {"id": 2, label: "REFUTES", key: [["A", 0]]},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    report = checked(tmp_path, text, repaired=tmp_path / "mended")
+    assert (report.form, report.errors) == ("FEVER", [])
+    found = read_submission(tmp_path / "mended")
+    assert [(p.label, len(p.findings)) for p in found] == [("NOT ENOUGH INFO", 0), ("REFUTES", 1)]
+
+
+def test_rows_of_a_table_of_systems_are_told_what_they_are(tmp_path: Path) -> None:
+    row = {"model": "m", "claim_id": 1, "doc_id": 7, "predicted_label": "NEI", "rank": 1}
+    report = checked(tmp_path, json.dumps(row), repaired=tmp_path / "mended")
+    assert report.errors[0].message.startswith("this is a row of a table of systems (SciFact-Open)")
+    assert not (tmp_path / "mended").exists()
+
+
+def test_pages_get_the_codes_of_fever(tmp_path: Path) -> None:
+    pages = ["Soul Food (film)", "Thor:_Ragnarok", "A_[b]"]
+    spelt = ["Soul_Food_-LRB-film-RRB-", "Thor-COLON-_Ragnarok", "A_-LSB-b-RSB-"]
+    line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [[p, 0] for p in pages]}
+    report = checked(tmp_path, line, repaired=tmp_path / "mended")
+    assert [f.level for f in report.findings] == ["warning"] * 3
+    mended = json.loads((tmp_path / "mended").read_text())
+    assert [page for page, _ in mended["predicted_evidence"]] == spelt
+    gold = [Claim(id="1", text="", gold=[GoldSet(items=[(pages[2], 0)])])]  # as that file has it
+    assert len(checked(tmp_path, line, claims=gold).findings) == 2
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_two_labels_of_a_document_are_an_error(tmp_path: Path, listed: bool) -> None:
+    found = {"sentences": [1], "label": "SUPPORT", "predicted_label": "CONTRADICT"}
+    evidence: Any = [{"doc_id": 7} | found] if listed else {"7": found}
+    report = checked(tmp_path, {"id": 1, "evidence": evidence}, repaired=tmp_path / "mended")
+    (error,) = report.errors
+    assert "'label' and 'predicted_label'" in error.message
+    assert not (tmp_path / "mended").exists()
+    with pytest.raises(ClaimflowError, match="labels under 'label' and 'predicted_label'"):
+        read_submission(tmp_path / "pred.json")

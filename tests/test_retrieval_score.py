@@ -280,3 +280,30 @@ def test_bad_trec_lines_are_named(tmp_path: Path) -> None:
         read_run(tmp_path / "none")
     with pytest.raises(ClaimflowError, match="empty id"):
         write_run(tmp_path / "run", {"": [("a", 1.0)]})
+
+
+def test_scores_that_rise_with_the_rank_are_noted(tmp_path: Path) -> None:
+    def noted(*scores: float) -> list[str]:
+        lines = [
+            f"{claim} Q0 d{n} {n} {score} x\n"
+            for claim in (1, 2)
+            for n, score in enumerate(scores, 1)
+        ]
+        (tmp_path / "a.run").write_text("".join(lines))
+        notes: list[str] = []
+        read_run(tmp_path / "a.run", notes)
+        return notes
+
+    (note,) = noted(0.1, 0.1, 0.5)
+    assert note.startswith("In every ranking (2) the score rises with the rank")
+    for scores in ((3, 2, 1), (1, 1, 1), (2, 3, 1), (1,)):
+        assert not noted(*scores)
+
+
+def test_documents_that_no_gold_file_knows_are_noted() -> None:
+    gold = {"1": {"20310709": 1}, "2": {"7": 0}}
+    (note,) = retrieval({"1": ranked("20310709.0")}, gold).notes[:1]
+    assert note.startswith("No ranked document is one of the gold file: those of the rankings are")
+    assert "20310709.0, those of the gold file 20310709" in note
+    for docs in (ranked("20310709", "1.0"), ranked("7")):
+        assert not any("No ranked" in note for note in retrieval({"1": docs}, gold).notes)

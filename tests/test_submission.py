@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.datasets.gold import read_gold
 from components.datasets.submission import (
     INNER,
     OUTER,
@@ -460,3 +461,10 @@ def test_an_answer_that_is_null_is_none_whatever_the_page_is_called(tmp_path: Pa
     path.write_text(json.dumps([{**record, "evidence": [{**qa, "found": "The mayor."}]}]))
     with pytest.raises(ClaimflowError, match="'found' in its place"):
         read_submission(path)
+
+
+def test_files_may_be_named_by_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"claim_id": 0, "pred_label": "Refuted", "evidence": []}]')
+    assert [p.id for p in read_submission(str(tmp_path / "a.json"))] == ["0"]
+    (tmp_path / "gold.qrels").write_text("1 0 b 1\n")
+    assert [c.id for c in read_gold(str(tmp_path / "gold.qrels"))] == ["1"]

@@ -187,6 +187,14 @@ def page_id(title: str) -> str:
     return unicodedata.normalize("NFC", title).replace(" ", "_")
 
 
+def escaped(title: str) -> str:
+    """A page title in FEVER's spelling, which has codes for brackets and colons, and _ for
+    spaces: "Soul Food (film)" is `Soul_Food_-LRB-film-RRB-`. It keeps its Unicode form."""
+    for code, bracket in _BRACKETS.items():
+        title = title.replace(bracket, code)
+    return title.replace(" ", "_")
+
+
 def page_title(name: str) -> str:
     """A page id for people: `Soul_Food_-LRB-film-RRB-` is "Soul Food (film)"."""
     for code, bracket in _BRACKETS.items():

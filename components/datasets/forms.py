@@ -16,9 +16,56 @@ from typing import Any
 
 from components.datasets import fever, scifact
 from components.errors import ClaimflowError
+from components.labels import exact_label
 from components.records import AVERITEC_LABELS, Claim, layout_of, outline, read_lines
 
 FACTS = ("FEVER", "SciFact")  # whose evidence is documents
+# Keys that say of a label that it is the prediction, in the forms whose evaluators read them
+_PREDICTED = {"2024": "pred_label", "FEVER": "predicted_label"}
+_GOLD = re.compile(r"(?i)(^|_)(gold|true|truth(?!f)|reference|actual)")
+
+
+class SeveralLabelsError(ClaimflowError):
+    """Records hold labels under several keys, and nothing says which the prediction is."""
+
+    def __init__(self, path: Path, keys: Iterable[str], due: str, form: str) -> None:
+        *others, last = (f"'{key}'" for key in keys)
+        names = f"{', '.join(others)} and {last}"
+        self.cause = f"{path} has labels under {names}, and which is the prediction?"
+        self.remedy = f"Leave only the prediction, under {due}"
+        self.form = form
+        super().__init__(f"{self.cause} {self.remedy}.")
+
+
+class Labels:
+    """Under which keys the records of a file, or the columns of a table, hold labels."""
+
+    def __init__(self) -> None:
+        self._texts: collections.Counter[str] = collections.Counter()
+        self._labels: collections.Counter[str] = collections.Counter()
+        self._groups: set[frozenset[str]] = set()
+
+    def add(self, raw: dict[str, Any]) -> None:
+        said = [key for key, value in raw.items() if isinstance(value, str) and value.strip()]
+        texts = [key for key in said if key != "justification"]  # some models repeat the label
+        self._texts.update(texts)
+        self._labels.update(key for key in texts if _is_label(raw[key]))
+        self._groups.add(frozenset(texts))
+
+    def rivals(self) -> list[str]:
+        """The keys that hold labels in a record where another one does too. Half of a key's texts
+        are labels, where its name does not call it one: other texts may say the same for once."""
+        held = {
+            key
+            for key, count in self._texts.items()
+            if key in _NAMED
+            or (self._labels[key] and ("label" in key or 2 * self._labels[key] >= count))
+        }
+        several = [group & held for group in self._groups if len(group & held) > 1]
+        return [key for key in self._texts if any(key in group for group in several)]
+
+
+_NAMED = {"label", "pred_label", "predicted_label"}  # whatever stands there is one
 
 
 class Forms:
@@ -29,6 +76,7 @@ class Forms:
         self._claims = list(claims or ())
         self._of_fever = any(claim.label in fever.LABELS for claim in self._claims)
         self._usual: list[str] | None = None
+        self._rivals: dict[str, list[str]] = {}  # by form
 
     def of(self, raw: dict[str, Any]) -> str:
         """The form of a record. Raises ClaimflowError for none."""
@@ -42,6 +90,27 @@ class Forms:
         possible = _possible(raw)
         usual = next((form for form in self._usual if form in possible), None)
         return usual or form_of(raw)
+
+    def check(self, raw: dict[str, Any], form: str) -> None:
+        """Raise SeveralLabelsError for a record with a label, where those of its file hold labels
+        under several keys and none of its own says that it is the prediction. It is the file that
+        decides: where a system has no label for a claim, the gold one may stand there alone."""
+        due = _PREDICTED.get(form, "label")
+        if form in _PREDICTED and due in raw:
+            return
+        holders = _labelled(raw, form)
+        keys = {k for holder in holders for k, v in holder.items() if k in _NAMED or _is_label(v)}
+        keys.discard("justification")
+        if keys <= {due}:
+            return
+        if form not in self._rivals:
+            labels = Labels()
+            for _, other in read_lines(self._path, Any, "mend", []):
+                for holder in _labelled(other, form) if isinstance(other, dict) else ():
+                    labels.add(holder)
+            self._rivals[form] = labels.rivals()
+        if keys & set(self._rivals[form]):
+            raise SeveralLabelsError(self._path, self._rivals[form], due, form)
 
     def _count(self) -> Iterator[str]:
         """The forms of the file, by how many records tell that they have it, the most first. If
@@ -73,6 +142,11 @@ class Forms:
 def form_of(raw: dict[str, Any]) -> str:
     """The form that a record has by itself, under what names ever (see `misnamed`); by its label
     where it has no evidence. Raises ClaimflowError for none."""
+    if _is_row(raw):
+        raise ClaimflowError(
+            "this is a row of a table of systems (SciFact-Open), which is read as Parquet: save it "
+            "as that"
+        )
     kinds, evidence = _kinds(raw), raw.get("evidence")
     if layout := layout_of(raw):
         raise ClaimflowError(f"one JSON object, where a list of records is due; {layout}")
@@ -85,7 +159,7 @@ def form_of(raw: dict[str, Any]) -> str:
         texts = _is_text(raw) and _is_fevers(raw.get("predicted_label"))
         if list in kinds or texts or not averitec:
             return "FEVER"
-    if _is_fever(raw):
+    if _is_fever(raw) or _has_sentences(raw):
         return "FEVER"
     if _is_2024(raw):
         return "2024"
@@ -112,6 +186,11 @@ def form_of(raw: dict[str, Any]) -> str:
         raise ClaimflowError(
             "it has no id, which a record with a label and QAs in evidence has, as in a run's "
             "predictions.jsonl"
+        )
+    if gold := gold_keys(raw):
+        raise ClaimflowError(
+            f"its only label is '{gold[0]}', the gold one by that name: the prediction stands in "
+            "pred_label"
         )
     raise ClaimflowError(
         "this is no prediction: its label must stand in pred_label (2024), or in label beside "
@@ -193,17 +272,21 @@ def _called_otherwise(raw: dict[str, Any], form: str) -> dict[str, str]:
         if "claim_id" not in raw and raw.get("id") is not None:
             due["id"] = "claim_id"
     elif form == "FEVER":
-        items = raw.get("evidence")
+        named = next((key for key in ("pred_evidence", "evidence") if key in raw), "evidence")
+        items = raw.get(named)
         said = items if isinstance(items, list) else []
-        renamed = "evidence" in raw and "predicted_evidence" not in raw
+        renamed = named in raw and "predicted_evidence" not in raw
         renamed = renamed and all(is_sentence(x) or isinstance(x, str) for x in said)
         given = [key for key in _VERDICTS if isinstance(raw.get(key), str)]
+        others = (key for key, value in raw.items() if _is_label(value) and not _calls_gold(key))
+        given += [key for key in others if key not in given]
         # Beside other fields of the gold file, its label is that of the gold file too.
-        is_gold = "verifiable" in raw or ("evidence" in raw and not renamed)
-        if given and "predicted_label" not in raw and not (given == ["label"] and is_gold):
+        own = "evidence" in raw and not (renamed and named == "evidence")
+        golds = "verifiable" in raw or own
+        if given and "predicted_label" not in raw and not (given == ["label"] and golds):
             due[given[0]] = "predicted_label"
         if renamed:
-            due["evidence"] = "predicted_evidence"
+            due[named] = "predicted_evidence"
     if form in FACTS and raw.get("claim_id") is not None and raw.get("id") is None:
         due["claim_id"] = "id"
     return due
@@ -220,6 +303,8 @@ def _tells(raw: dict[str, Any]) -> bool:
         return False
     if _is_text(raw) and _is_fevers(raw.get("predicted_label", raw.get("label"))):
         return False
+    if _is_row(raw):
+        return True
     if _lacks_label(raw) and dict in _kinds(raw):
         return False
     if _kinds(raw) or {"questions", "string_evidence", "findings"} & raw.keys():
@@ -227,7 +312,9 @@ def _tells(raw: dict[str, Any]) -> bool:
     if isinstance(raw.get("evidence"), dict) and raw["evidence"]:
         return True
     if "pred_label" in raw and "predicted_evidence" not in raw:
-        return True
+        return not _is_fevers(raw["pred_label"])
+    if any(map(_is_fevers, raw.values())):
+        return False
     return raw.keys().isdisjoint(("label", "predicted_label", "predicted_evidence"))
 
 
@@ -255,6 +342,8 @@ def _is_bare(raw: dict[str, Any]) -> bool:
     object stands for none."""
     if _label_key(raw) is not None or isinstance(raw.get("evidence"), dict):
         return False
+    if any(map(_is_label, raw.values())):
+        return False
     if {"pred_label", "predicted_evidence", "questions", "string_evidence"} & raw.keys():
         return False
     said = "evidence" in raw or raw.keys() <= {"id", "claim"}
@@ -266,7 +355,7 @@ def _lacks_label(raw: dict[str, Any]) -> bool:
     items = raw.get("evidence")
     if not isinstance(items, list) or not items or raw.keys().isdisjoint(("id", "claim_id")):
         return False
-    if _label_key(raw) is not None or "pred_label" in raw:
+    if _label_key(raw) is not None or "pred_label" in raw or gold_keys(raw):
         return False
     return all(map(is_sentence, items)) or all(map(_is_qa, items))
 
@@ -287,14 +376,57 @@ def _is_2024(raw: dict[str, Any]) -> bool:
 
 
 def _label_key(raw: dict[str, Any]) -> str | None:
-    """The key under which a label seems to stand."""
+    """The key under which a predicted label seems to stand."""
     labels = (
         key
         for key, value in raw.items()
         if key in ("label", "predicted_label")
-        or (isinstance(value, str) and value in AVERITEC_LABELS)
+        or (isinstance(value, str) and value in AVERITEC_LABELS and not _calls_gold(key))
     )
     return next(labels, None)
+
+
+def gold_keys(raw: dict[str, Any]) -> list[str]:
+    """The keys that hold a label and call it gold."""
+    return [key for key, value in raw.items() if _calls_gold(key) and _is_label(value)]
+
+
+def _calls_gold(key: str) -> bool:
+    """Whether a key calls what it holds gold: gold_label, true_label, label_gold."""
+    return _GOLD.search(key) is not None
+
+
+def _is_label(value: Any) -> bool:
+    """Whether it is a text that is a label of some task, and nothing else."""
+    return isinstance(value, str) and len(value) < 60 and _means_label(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _means_label(text: str) -> bool:
+    return exact_label(text, AVERITEC_LABELS) is not None  # it knows the others' names too
+
+
+def _labelled(raw: dict[str, Any], form: str) -> list[dict[str, Any]]:
+    """What has a label in a record: itself, but in SciFact its documents."""
+    if form != "SciFact":
+        return [raw]
+    found = raw.get("evidence")
+    items = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _is_row(raw: dict[str, Any]) -> bool:
+    """Whether it is a row of the table of SciFact-Open."""
+    return {"model", "doc_id"} <= raw.keys()
+
+
+def _has_sentences(raw: dict[str, Any]) -> bool:
+    """Whether it has a label, and lists of [page, line], which only FEVER has."""
+    lists = (raw.get(key) for key in ("pred_evidence", "evidence"))
+    found = (items for items in lists if isinstance(items, list) and items)
+    if not any(all(map(is_sentence, items)) for items in found):
+        return False
+    return any(key in _NAMED or (_is_label(v) and not _calls_gold(key)) for key, v in raw.items())
 
 
 def _is_fever(raw: dict[str, Any]) -> bool:
@@ -317,7 +449,7 @@ def _is_text(raw: dict[str, Any]) -> bool:
 
 
 def _is_fevers(label: Any) -> bool:
-    return isinstance(label, str) and label.upper() in fever.LABELS
+    return isinstance(label, str) and len(label) < 20 and label.upper() in fever.LABELS
 
 
 def is_sentence(item: Any) -> bool:
@@ -332,7 +464,11 @@ def is_sentence(item: Any) -> bool:
 
 def _kinds(raw: dict[str, Any]) -> set[type]:
     """What evidence consists of, where that tells forms apart; nothing for none."""
-    for key, telling in (("predicted_evidence", {list, str}), ("evidence", {list, str, dict})):
+    for key, telling in (
+        ("predicted_evidence", {list, str}),
+        ("pred_evidence", {list}),
+        ("evidence", {list, str, dict}),
+    ):
         items = raw.get(key)
         if isinstance(items, list) and (kinds := set(map(type, items)) & telling):
             return kinds

@@ -17,7 +17,7 @@ from components.records import AVERITEC_LABELS, Answer, BadLine, Claim, Question
 from components.score.retrieval import read_qrels
 
 
-def read_gold(path: Path) -> list[Claim]:
+def read_gold(path: str | Path) -> list[Claim]:
     """Claims of a file of AVeriTeC (JSON; solution of the first EvalAI page; CSV solution of 2025),
     FEVER, SciFact or SciFact-Open (JSON lines), or of TREC qrels.
 
@@ -25,6 +25,7 @@ def read_gold(path: Path) -> list[Claim]:
     `relevant` documents with their `grades`. Raises ClaimflowError for a file that is none of them
     or has a bad record.
     """
+    path = Path(path)
     check_file(path, "gold file")
     check_text(path)
     start = beginning(path)

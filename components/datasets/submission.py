@@ -20,7 +20,15 @@ import msgspec
 
 from components.datasets import fever, findings, scifact
 from components.datasets.base import checked_label
-from components.datasets.forms import FACTS, Forms, is_sentence, misnamed, several
+from components.datasets.forms import (
+    FACTS,
+    Forms,
+    Labels,
+    SeveralLabelsError,
+    is_sentence,
+    misnamed,
+    several,
+)
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
@@ -257,8 +265,11 @@ def _read_json(
         differing += [f"line {line}, '{k}'" for k, v in (twice or {}).items() if not all_alike(v)]
         try:
             form = forms.of(raw)
+            forms.check(raw, form)
             found.setdefault(form, []).append(line)
             yield line, _from_record(raw, form, position)
+        except SeveralLabelsError:
+            raise  # it is the file's
         except (msgspec.ValidationError, ClaimflowError) as error:
             where = f"record {position + 1}: " if line != position + 1 else ""
             nan = next(nans(raw), None)
@@ -355,11 +366,13 @@ _NUMBER = re.compile(r"0*([0-9]{1,18})(?:\.0*)?")
 def _read_csv(
     path: Path, on_error: str, bad: list[BadLine], splits: list[str]
 ) -> Iterator[tuple[int, Prediction]]:
+    labels = Labels()
     for line, row in csv_rows(path):
         try:
             if is_header(row):
                 raise ClaimflowError("the header again, as where files are joined: take it out")
             splits.append(row.get("split") or "")
+            labels.add({name: cell for name, cell in row.items() if name != "split"})
             more: Any = row.pop(None, ())  # type: ignore[call-overload]
             cells = sum(value is not None for value in row.values()) + len(more)
             if cells != len(row):
@@ -373,6 +386,8 @@ def _read_csv(
             yield line, _prediction(name, row.get("claim"), evidence, row["label"])
         except ClaimflowError as error:
             report(BadLine(file=str(path), line=line, reason=str(error)), on_error, bad)
+    if rivals := labels.rivals():
+        raise SeveralLabelsError(path, rivals, "label", "2025")
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -442,7 +457,7 @@ _LINE_END = re.compile(r"\r{0,2}\n|\r")
 
 
 def read_submission(
-    path: Path,
+    path: str | Path,
     on_error: str = "stop",
     bad: list[BadLine] | None = None,
     system: str | None = None,
@@ -464,7 +479,11 @@ def read_submission(
     that a system's probabilities are no confidences, that records have several forms, that an
     object has a key twice with values that differ.
     claims: the gold claims, which tell the form where no record of the file does.
+
+    Raises SeveralLabelsError, whatever `on_error` is, for a file with labels under several keys of
+    which none says that it is the prediction; ClaimflowError for a CSV with some gold rows.
     """
+    path = Path(path)
     problems: list[BadLine] = [] if bad is None else bad
     check_file(path, "submission")
     if is_table(path):
@@ -478,7 +497,13 @@ def read_submission(
         ]
     splits: list[str] = []
     found = [prediction for _, prediction in _read_csv(path, on_error, problems, splits)]
-    if warnings is not None and (marked := splits.count("gold")):
+    marked = splits.count("gold")
+    if 0 < marked < len(splits):
+        raise ClaimflowError(
+            f"{marked} of {len(splits)} rows of {path} have split 'gold', which marks the gold "
+            "file: leave only the predictions, with split 'pred'."
+        )
+    if warnings is not None and marked:
         warnings.append(
             f"{marked} of {len(splits)} rows of {path.name} have split 'gold', which marks the "
             "gold file; those of a submission have 'pred'."

@@ -12,6 +12,7 @@ import math
 import re
 from typing import Any
 
+from components.datasets.forms import gold_keys
 from components.datasets.submission import (
     INNER,
     NO_ANSWER,
@@ -30,7 +31,8 @@ GOLD_2024 = GOLD | {"label", "questions"}
 
 def task(linter: Linter, raw: dict[str, Any], position: int) -> None:
     """A record of 2024."""
-    linter.count_gold(raw, GOLD_2024.difference(unread(raw, "evidence")))
+    fields = GOLD_2024.union(gold_keys(raw))
+    linter.count_gold(raw, fields.difference(unread(raw, "evidence")))
     if raw.get("claim_id") is None:
         linter.place(position)
         linter.find("id", "no claim_id", "Give the id of the claim")

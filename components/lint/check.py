@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from components.datasets.forms import FACTS
+from components.datasets.forms import FACTS, SeveralLabelsError
 from components.datasets.submission import is_json, is_table
 from components.errors import ClaimflowError, listed
 from components.files import check_file, check_kind, write_whole
@@ -94,6 +94,13 @@ def _read(linter: Linter, scratch: Path) -> tuple[str, Callable[[Path, list[Any]
             as_file = functools.partial(as_json, form)
         else:
             form = read_csv(linter)
+    except SeveralLabelsError as error:
+        linter.line = linter.record = None
+        said = error.cause.replace(str(linter.source), "the file")
+        linter.find("schema", said, error.remedy)
+        linter.lost += 1
+        linter.several_labels = True
+        return error.form, as_file
     except ClaimflowError as error:  # no form that is known, or it breaks off
         linter.line = linter.record = None
         said = str(error).replace(str(linter.source), "the file")
@@ -108,9 +115,11 @@ def _read(linter: Linter, scratch: Path) -> tuple[str, Callable[[Path, list[Any]
 
 def _unrepaired(linter: Linter, form: str, records: list[Any]) -> str | None:
     """Why no repaired file can be written, if so."""
+    if linter.several_labels:
+        return "which of its labels are the predictions?"
     if linter.of_gold:
         return "it is the gold file, or made from it"
-    if 2 * linter.marked > len(linter.order):
+    if linter.marked:
         return f"{linter.marked} of {len(linter.order)} rows have split 'gold'"
     if linter.misplaced:
         return "its claims stand under other ids than the gold file's"

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.datasets.fever import FIRST as FEVER_FIRST
 from components.datasets.fever import LABELS as FEVER_LABELS
+from components.datasets.fever import escaped
 from components.datasets.forms import is_sentence
 from components.datasets.scifact import LABELS as SCIFACT_LABELS
 from components.datasets.scifact import LISTED, is_listed, lacking, means_nei, misplaced
@@ -35,6 +36,7 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     label = raw.get("predicted_label")
     if isinstance(label, str) and label.upper() in FEVER_LABELS:  # as the scorer compares
         label = label.upper()
+        linter.label(label, FEVER_LABELS)  # counts it where it is right
     else:
         label = linter.label(label, FEVER_LABELS)
         if "predicted_label" in raw:
@@ -53,6 +55,10 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
     # Each of the first ones keeps its place, repeats and what is no sentence too: one from
     # behind would count that did not, and a miss less raises precision.
     first = items[:FEVER_FIRST]
+    claim = (linter.claims or {}).get(linter.record or "")
+    gold_sets = claim.gold if claim else []
+    gold_pages = {page for known in gold_sets for page, _ in known.items}
+    gold_pages |= {name for known in gold_sets for name in known.spelt.values()}
     for n, item in enumerate(items):
         line = whole_number(item[1]) if _is_pair(item) else None
         if line is not None and type(item[1]) is not int:
@@ -64,9 +70,11 @@ def fever(linter: Linter, raw: dict[str, Any], position: int) -> None:
             behind = n >= FEVER_FIRST
             linter.find("schema", message, 'Write it as ["Page_title", 0]', behind, done="Deleted")
             continue
-        if " " in item[0]:
-            message = f"page '{cut(item[0])}' with spaces, by which the official scorer misses it"
-            linter.find("schema", message, "Write _ for them", level="warning")
+        page = escaped(item[0])
+        if page != item[0] and item[0] not in gold_pages:
+            message = f"page '{cut(item[0])}' is '{cut(page)}' in FEVER, and else is missed"
+            linter.find("schema", message, f"Write {cut(page)}", True, "warning")
+            item[0] = page
         if n < FEVER_FIRST and item in first[:n]:
             linter.find("repeated-qa", f"{item} again, which counts again", "Name it once")
     if len(items) > FEVER_FIRST:

@@ -84,6 +84,7 @@ class Linter:
         self.size = path.stat().st_size
         self.numbered = True  # ids run from 0
         self.shapeless = False  # a CSV that has lost its delimiters or quotes
+        self.several_labels = False  # labels stand under several keys
         self.mixed = False  # records have several forms
         self.placed = False  # some record has no id, and is told by its place
         self.unsorted = False  # records are not in the order of the claims
@@ -216,6 +217,9 @@ class Linter:
             if form != "AVeriTeC":
                 message = "the records have the gold labels and sentences, and no others"
             self.find("gold", message, "Give what the system predicts", level="error")
+        elif fit.ALL_RIGHT <= self.right == len(self.order):
+            message = f"every label is the gold label ({self.right} claims)"
+            self.find("gold", message, "See that it is none of the gold file's")
         elif self.marked and self.marked == len(self.order):
             message = f"all {self.marked} rows have split 'gold', which marks the gold file"
             self.find("gold", message, "Give what the system predicts", level="error")

@@ -11,7 +11,14 @@ from typing import Any
 
 import msgspec
 
-from components.datasets.forms import FACTS, Forms, misnamed, several
+from components.datasets.forms import (
+    FACTS,
+    Forms,
+    Labels,
+    SeveralLabelsError,
+    misnamed,
+    several,
+)
 from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, is_header, nans
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
@@ -22,7 +29,7 @@ from components.records import AVERITEC_LABELS, BadLine, all_alike, read_lines
 
 # Share of the cells of a CSV with wrong delimiters from which on all of it is wrong
 _MOST_BROKEN = 0.95
-_MOST_TORN = 0.5  # the same for its rows with more or fewer cells than the header, or others
+_MOST_TORN = 0.5  # the same for rows with other cells than the header: one open quote tears some
 # What a CSV may have under `split` in the place of "pred"
 _SPLITS = {"gold", "train", "dev", "val", "validation", "test", "pred", "predictions"}
 _SPLITS |= {name.casefold() for name in MISSING}
@@ -49,10 +56,13 @@ def read_json(linter: Linter) -> str:
                     linter.find("nan", f"{key} is NaN, which is no JSON", "Write null", True)
                     raw[key] = None
             form = forms.of(raw)
+            forms.check(raw, form)
             _rename(linter, raw, form)
             if form in FACTS and raw.get("id") is None:
                 linter.placed = True
                 raise ClaimflowError("the record has no id")
+        except SeveralLabelsError:
+            raise  # it is the file's
         except ClaimflowError as error:
             where = f"record {position}: " if line != position else ""
             said = f"{where}{error}"
@@ -163,8 +173,10 @@ def read_csv(linter: Linter) -> str:
     broken_cells = 0
     torn: list[Finding] = []  # rows without their cells
     rows = 0
+    labels = Labels()
     for line, row in csv_rows(linter.source):
         linter.line, linter.record = line, None
+        labels.add({name: cell for name, cell in row.items() if name != "split"})
         over, before = line - before, line
         if is_header(row):
             message = "the header again, as where files are joined"
@@ -199,9 +211,12 @@ def read_csv(linter: Linter) -> str:
         label = linter.label(label)
         if split != "pred" and split.strip().casefold() in _SPLITS:
             linter.marked += split == "gold"
-            what = ", which marks the gold file" if split == "gold" else ""
-            linter.find("schema", f"split '{split}'{what}", "Write pred", True)
-            split = "pred"
+            if split == "gold":  # a prediction is made of none
+                message = "split 'gold', which marks the gold file"
+                linter.find("schema", message, "Leave only the predictions, with split pred")
+            else:
+                linter.find("schema", f"split '{split}'", "Write pred", True)
+                split = "pred"
         elif split != "pred":
             message = f"split '{cut(split)}' is none: cells stand in others' places"
             remedy = "Put each under its name, quote those with commas, double quotes in them"
@@ -215,7 +230,9 @@ def read_csv(linter: Linter) -> str:
             broken += found
         claim = linter.text(claim, "the claim")
         linter.keep([linter.record, claim, evidence, label, split], given)
-    if len(torn) > max(1, _MOST_TORN * rows):
+    if rivals := labels.rivals():
+        raise SeveralLabelsError(linter.source, rivals, "label", "2025")
+    if len(torn) > max(5, _MOST_TORN * rows):
         message = f"{len(torn)} of {rows} rows have other cells than the header"
         remedy = (
             "Write it again by a CSV writer: quotes around each cell, and those in it doubled, not "

@@ -354,6 +354,12 @@ def _claims(
         "Predictions that score 0 in q, whose evidence has no questions": (
             p.id for p in used if p.evidence and not any(scorer.questions(p))
         ),
+        "Predictions whose evidence has questions and no answers": (
+            p.id
+            for p in used
+            if any(e.question.strip() for e in p.evidence)
+            and all(e.answer.strip() in ("", NO_ANSWER) for e in p.evidence)
+        ),
         "Predictions that repeat a question, which raises Hungarian METEOR": (
             p.id for p in used if len(_once(p, first)) < len(p.evidence[:first])
         ),

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import Any, ClassVar
 
-from components.datasets.fever import FIRST, LABELS, page_id, sentences_of
+from components.datasets.fever import FIRST, LABELS, escaped, page_id, sentences_of
 from components.errors import ClaimflowError
 from components.labels import nearest_label
 from components.records import Claim, GoldSet, Prediction
@@ -109,6 +109,13 @@ def fever(
         "scorer takes for other pages",
         (claim.id for claim in claims if _is_spelt_otherwise(claim, found.get(claim.id))),
     )
+    known = {page for claim in gold for found_set in claim.gold for page, _ in found_set.items}
+    note(
+        notes,
+        "Predictions of pages with brackets or colons, where FEVER has -LRB-, -RRB-, -COLON-, so "
+        "that they are missed (`python -m flows.lint … fix=true` writes them)",
+        (p.id for p in found.values() if _has_unescaped(p, known)),
+    )
     weights = bootstrap.resamples(len(rows), draws, seed)
     verifiable = [float(row["evidence_precision"] is not None) for row in rows]
     precision, recall = (
@@ -185,6 +192,12 @@ def _is_spelt_otherwise(claim: Claim, prediction: Prediction | None) -> bool:
         known = {item for found in claim.gold for item in _items(found, spelt)}
         hits.append(sum(sentence in known for sentence in _predicted(prediction, spelt)))
     return hits[0] > hits[1]
+
+
+def _has_unescaped(prediction: Prediction, known: set[str]) -> bool:
+    """Whether a predicted page is a gold one but for the codes of its brackets and colons."""
+    pages = {page_id(page) for page, _ in sentences_of(prediction)} - known
+    return any(escaped(page) in known for page in pages)
 
 
 def _by_label(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ MOVED = 0.02  # share of claims with the text of another gold claim, from which 
 FEWEST_MOVED = 4  # such texts; fewer are only noted
 PART = 20  # letters of a claim that tell it, as the beginning of a longer one
 NO_TEXT = {"", "na", "nan", "none", "null", "claim"}  # letters of what stands for an unknown text
+ALL_RIGHT = 30  # claims from which on a system that is right in all labels is too good to be true
 SHOWN = 60  # characters of a text in a message
 SCORERS = {
     "AVeriTeC": "scorer=averitec_2024",
@@ -190,19 +191,29 @@ def remarks(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str)
     if form == "AVeriTeC":
         found = [p for p in predictions if not any(e.question or e.answer for e in p.evidence)]
         _count(notes, "Predictions without evidence, which scores 0", found, predictions)
+        if _copies_gold(predictions, gold, labels=False) and not _copies_gold(predictions, gold):
+            notes.append(
+                "The evidence is the gold evidence word for word, though labels are not: what is "
+                "measured is how a system judges gold evidence."
+            )
     return notes
 
 
 def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> list[str]:
-    """What makes every figure mean something else: that the predictions are the gold file."""
-    if not is_gold(predictions, gold, form):
-        return []
+    """What makes every figure mean something else: that the predictions, or their labels, are those
+    of the gold file."""
     said = {
         "SciFact": "name the gold documents with their gold labels and sentences and no others",
         "FEVER": "have the gold labels, and sentences of the gold sets and no others",
         "AVeriTeC": "have the gold label and the gold evidence word for word",
     }
-    return [f"The predictions {said[form]}: this is the gold file, or made from it."]
+    if is_gold(predictions, gold, form):
+        return [f"The predictions {said[form]}: this is the gold file, or made from it."]
+    known = {claim.id: claim.label.upper() for claim in gold if claim.label}
+    right = [known[p.id] == p.label.upper() for p in predictions if p.id in known]
+    if len(right) >= ALL_RIGHT and all(right):
+        return [f"Every label is the gold label ({len(right)} claims): is it the gold file's?"]
+    return []
 
 
 def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str) -> bool:
@@ -211,17 +222,20 @@ def is_gold(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str)
     return known[form](predictions, gold)
 
 
-def _copies_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
-    """Whether predictions (AVeriTeC) have label and evidence of the gold claims. White space, case
-    and punctuation don't count, nor repeats, what stands behind the first QAs and explanations of a
-    yes or no: a repair or a conversion may have changed these."""
+def _copies_gold(
+    predictions: Sequence[Prediction], gold: Sequence[Claim], labels: bool = True
+) -> bool:
+    """Whether predictions (AVeriTeC) have label and evidence of the gold claims; without `labels`,
+    evidence alone. White space, case and punctuation don't count, nor repeats, what stands behind
+    the first QAs and explanations of a yes or no: a repair or a conversion may have changed these.
+    """
     from components.score.averitec import gold_strings, predicted_strings
 
     claims = {claim.id: claim for claim in gold if claim.label and claim.questions}
 
     def copied(prediction: Prediction) -> bool:
         claim = claims.get(prediction.id)
-        if claim is None or prediction.label != claim.label:
+        if claim is None or (labels and prediction.label != claim.label):
             return False
         alone = [
             Question(question=q.question, answers=[Answer(answer=a.answer) for a in q.answers])
@@ -272,16 +286,16 @@ def _names_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> boo
 
 
 def _proves_gold(predictions: Sequence[Prediction], gold: Sequence[Claim]) -> bool:
-    """Whether predictions (FEVER) have the labels of the gold claims and, where these have
-    evidence, a whole gold set and no sentence of none."""
+    """Whether predictions (FEVER) have the labels of the gold claims, a whole gold set where these
+    have evidence, and no sentence of none."""
     claims = {claim.id: claim for claim in gold if claim.label}
 
     def copied(prediction: Prediction) -> bool:
         claim = claims[prediction.id]
         sets = [set(known.items) for known in claim.gold]
         said = set(fever.sentences_of(prediction))
-        same = said <= set().union(*sets) and any(known <= said for known in sets)
-        return prediction.label == claim.label and (same or not sets)
+        whole = any(known <= said for known in sets) or not sets
+        return prediction.label == claim.label and whole and said <= set().union(*sets)
 
     asked = [p for p in predictions if p.id in claims and (p.findings or claims[p.id].gold)]
     return len(asked) >= FEW and _nearly_all(map(copied, asked), len(asked))

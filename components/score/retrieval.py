@@ -144,6 +144,14 @@ def retrieval(rankings: Rankings, qrels: Qrels, draws: int = 1000, seed: int = 1
             duplicates[claim] = len(docs) - len(unique)
         rows[claim] = {"id": claim, **_measures(unique, qrels[claim])}
     notes = []
+    known = {doc for grades in qrels.values() for doc in grades}
+    ranked = [doc for claim in judged for doc, _ in rankings.get(claim, [])]
+    if ranked and known.isdisjoint(ranked):
+        notes.append(
+            f"No ranked document is one of the gold file: those of the rankings are "
+            f"{listed(ranked, 3)}, those of the gold file {listed(sorted(known), 3)}. Are they the "
+            "same ids?"
+        )
     for what, found in {
         "Claims left out, without relevant documents": [c for c in qrels if c not in rows],
         "Claims without ranking, counted 0": [c for c in judged if not rankings.get(c)],
@@ -223,16 +231,32 @@ def write_run(path: Path, rankings: Rankings, tag: str = "claimflow") -> None:
     write_whole(path, "".join(lines).encode())
 
 
-def read_run(path: Path) -> Rankings:
-    """Read a TREC run: documents by falling score, equal ones by rank."""
+def read_run(path: Path, notes: list[str] | None = None) -> Rankings:
+    """Read a TREC run: documents by falling score, equal ones by rank.
+
+    notes: takes one where in every ranking the scores rise with the ranks, as distances do.
+    """
     found: dict[str, list[tuple[float, float, str]]] = {}
     for number, (claim, _, doc, rank, score, _) in _columns(path, "qid Q0 docid rank score tag"):
         place = (-_number(score, path, number), _number(rank, path, number), _unescape(doc))
         found.setdefault(_unescape(claim), []).append(place)
+    several = [ranks for places in found.values() if len(ranks := _ranks(places)) > 1]
+    if notes is not None and several and all(r == sorted(r, reverse=True) for r in several):
+        notes.append(
+            f"In every ranking ({len(several)}) the score rises with the rank, and it is scores "
+            "that order a TREC run: where they are distances, write them with a minus."
+        )
     return {
         claim: [(doc, -score) for score, _, doc in sorted(places, key=lambda place: place[:2])]
         for claim, places in found.items()
     }
+
+
+def _ranks(places: list[tuple[float, float, str]]) -> list[float]:
+    """The ranks of a ranking by falling score; none where all scores or all ranks are alike."""
+    if len({score for score, _, _ in places}) < 2 or len({rank for _, rank, _ in places}) < 2:
+        return []
+    return [rank for _, rank, _ in sorted(places, key=lambda place: (place[0], -place[1]))]
 
 
 def write_qrels(path: Path, qrels: Qrels) -> None:
