@@ -101,6 +101,7 @@ class Document(Record, frozen=True):  # type: ignore[misc]
     sentences: tuple[str, ...] = ()
     query: str | None = None  # the search query that found it
     kind: str | None = None  # the kind of that query
+    checked: tuple[str, ...] = ()  # claims that its markup says it checks (ClaimReview)
 
 
 class Passage(Record, frozen=True):  # type: ignore[misc]
@@ -198,6 +199,7 @@ class Case(Record):
     claim: Claim
     documents: list[Document] = []
     dropped: dict[str, int] = {}  # documents that the guard kept out, by reason
+    undecided: int = 0  # documents with a date that the guard kept, as the claim has none
     passages: list[Passage] = []
     questions: list[str] = []
     queries: list[Query] = []
@@ -216,6 +218,7 @@ FIELD_TYPES: dict[str, Any] = {
     "claim": Claim,
     "documents": list[Document],
     "dropped": dict[str, int],
+    "undecided": int,
     "passages": list[Passage],
     "questions": list[str],
     "queries": list[Query],

@@ -15,7 +15,12 @@ _ARCHIVED = re.compile(
 _CACHED = re.compile(
     r"(?i)^https?://(?:[^/]+\.cdn\.ampproject\.org/\w/|www\.google\.[a-z.]+/amp/)(?:s/)?"
 )
-_LINK = re.compile(r"(?i)^https?://www\.google\.[a-z.]+/url\?(?:.*&)?(?:q|url)=(https?[^&]+)")
+_LINK = re.compile(
+    r"(?i)^https?://(?:www\.google\.[a-z.]+/url\?(?:.*&)?(?:q|url)=(?=http)"
+    r"|translate\.google(?:usercontent)?\.[a-z.]+/translate(?:_\w)?\?(?:.*&)?u="
+    r"|webcache\.googleusercontent\.com/search\?(?:.*&)?q=cache(?::|%3A)(?:[\w-]{8,}(?::|%3A)(?!//|%2F%2F))?)"
+    r"([^&+\s]*[./][^&+\s]*)"
+)
 _TRANSLATED = re.compile(r"(?i)^https?://([\w-]+)\.translate\.goog(?=/|$)")
 _TRACKING = re.compile(r"(?i)(?:utm_\w+|(?:fb|g)clid|igshid|mc_[ce]id|_x_tr_\w+|amp)(?:=|$)")
 _SCHEME = re.compile(r"(?i)^(https?):/+")
@@ -23,13 +28,14 @@ _SCHEME = re.compile(r"(?i)^(https?):/+")
 
 def unwrap(url: str) -> tuple[str, str | None]:
     """(URL of the page itself, archive stamp `YYYYMMDD…` or None) of a URL of web.archive.org,
-    archive.today, arquivo.pt, a cache of AMP, or a link or translation of Google."""
+    archive.today, arquivo.pt, a cache of AMP, or a link, translation or cached page of Google."""
     url, stamp = url.strip(), None
     if found := _ARCHIVED.match(url):
         url, stamp = url[found.end() :], re.sub(r"\D", "", found.group(1))
         url = _SCHEME.sub(r"\1://", url) if _SCHEME.match(url) else f"http://{url}"
     if found := _LINK.match(url):
         url = urllib.parse.unquote(found.group(1))
+        url = url if _SCHEME.match(url) else f"http://{url}"
     elif found := _CACHED.match(url):
         url = f"https://{url[found.end() :]}"
     elif found := _TRANSLATED.match(url):

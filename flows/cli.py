@@ -439,6 +439,12 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
     if found := re.search(r"Could not override '?([\w.@/]+)'?", text):
         key = found.group(1)
         if key in groups():  # the data sets of one corpus set the groups of an experiment
+            corpus = re.search(r"In 'dataset/(\w+)'", text)
+            if config == "store" and corpus:
+                return (
+                    f"dataset={corpus.group(1)} has no stores to build: its claims share a corpus. "
+                    "Stores are for dataset=averitec, demo, or claims of your own in that layout."
+                )
             own = config in ("config", "experiment")
             slot = f"; a new slot of yours is +{key}=CHOICE, and a name in pipeline=[…]"
             return (

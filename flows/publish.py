@@ -140,12 +140,14 @@ def write_stages(folder: Path, data: Data, refs: list[CaseRef], log: Log, more: 
 
 
 def counts(data: Data, refs: list[CaseRef]) -> dict[str, int]:
-    """Documents and passages, what the guard dropped by reason, failed cases."""
+    """Documents and passages, what the guard dropped by reason or left undecided, failed cases."""
     cache = open_cache(data.scope.cache)
     total: dict[str, int] = {"failed": sum(1 for ref in refs if ref.error)}
     seen: set[str] = set()
     for ref in ok(refs):
-        case = load(ref, ("dropped",), cache)
+        case = load(ref, ("dropped", "undecided"), cache)
+        if case.undecided:
+            total["kept_undecided"] = total.get("kept_undecided", 0) + case.undecided
         for reason, count in case.dropped.items():
             total[f"dropped_{reason}"] = total.get(f"dropped_{reason}", 0) + count
         for field in ("documents", "passages"):

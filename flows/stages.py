@@ -181,9 +181,9 @@ WITHOUT_TRAINING = {
     "questioner": "questioner=rules",
     "reranker": "reranker=none",
     "answerer": "answerer=passage",
-    "verdict": "verdict=llm",
+    "verdict": "verdict=rules",
 }
-SLOW = " (verdict=llm asks the language model about each claim, which is slow without a GPU)"
+SLOW = " (or verdict=llm, which asks the language model about each claim: slow without a GPU)"
 
 
 def without_training(name: str, step: Step) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import datetime
 import functools
 import time
@@ -18,8 +19,9 @@ from prefect.cache_policies import NO_CACHE
 from tqdm import tqdm
 
 from components.cache import key_of, open_cache
-from components.errors import ClaimflowError, MissingFileError
-from components.files import file_digest
+from components.datasets.base import Dataset, normalised
+from components.errors import ClaimflowError, MissingFileError, listed
+from components.files import ROOT, file_digest
 from components.pipeline import CaseRef, load
 from components.pipeline import store as case_ref
 from components.records import (
@@ -45,6 +47,7 @@ from components.store.build import (
     write_store,
 )
 from components.store.providers.base import Provider, ProviderError
+from components.store.providers.local import Local
 from components.store.queries import GOLD_PAGE, check_gold, gold_kinds
 from flows.build import build, build_steps, check_settings, step_configs
 from flows.log import number
@@ -61,13 +64,15 @@ T = TypeVar("T")
 
 class Work(Record):
     """One claim of a shard of stores: digests of the claim, of what was found for it, and of the
-    `Text` of each page by its URL (None: the provider has it)."""
+    `Text` of each page by its URL (None: the provider has it). lacking: how many queries got no
+    reply for the store that is there (None: there is none)."""
 
     id: str
     key: str
     claim: str
     searched: str
     texts: str | None = None
+    lacking: int | None = None
 
 
 class Text(Record):
@@ -86,6 +91,14 @@ def check(config: DictConfig) -> None:
             "This provider gives addresses without text: say how pages are fetched, fetcher=web."
         )
     provider.check()
+    demo = (ROOT / "data" / "demo").resolve()
+    searched = Path(provider.documents) if isinstance(provider, Local) else None
+    invented = searched and searched.resolve().is_relative_to(demo)
+    if invented and dataset.folder.resolve() != demo:
+        raise ClaimflowError(
+            "The demo's invented pages would fill these stores: choose who searches the web "
+            "(provider=brave fetcher=web), or name documents with provider.documents=FOLDER."
+        )
     build_steps(config)
     evaluated = config.split != dataset.train_split
     check_gold(queries.kinds, dataset.claims(), evaluated, config.allow_gold)
@@ -130,6 +143,7 @@ def run(config: DictConfig, log: Log, stopped: list[ClaimflowError]) -> list[Bui
     fetching = part(config, "fetcher") if config.get("fetcher") else contextlib.nullcontext()
     with fetching as fetcher:
         stores = Stores(config, scope, fetcher, log)
+        stores.check(dataset, claims)
         if "similar_gold_paragraph" in config.queries.kinds:
             refs = stores.with_gold_pages(claims, refs)
         with log.stage("queries"):
@@ -142,6 +156,7 @@ def run(config: DictConfig, log: Log, stopped: list[ClaimflowError]) -> list[Bui
             works = stores.read(works)
     stores.write(works)
     stores.count(ok(refs))
+    stores.tell_others()
     built = [stores.built[ref.id] for ref in ok(refs) if ref.id in stores.built]
     return built + [Built(id=ref.id, key="", error=ref.error) for ref in refs if ref.error]
 
@@ -161,6 +176,30 @@ class Stores:
         if self.list.is_file():  # what can't be read is made again
             for _, made in read_lines(self.list, Built, "skip"):
                 self.built[made.id] = made
+        self.before = dict(self.built)
+        self.dataset, self.texts = "", dict[str, str]()
+
+    def check(self, dataset: Dataset, claims: list[Claim]) -> None:
+        """Raise ClaimflowError when the folder holds stores of other claims than those of
+        `dataset`, of which `claims` are asked for."""
+        self.dataset, self.texts = dataset.name, {claim.id: claim.text for claim in claims}
+        known = [made for made in self.built.values() if made.claim]
+        if not known:
+            return
+        whole = dataclasses.replace(dataset, limit=None, ids=None, on_error="skip", bad=[])
+        texts = {claim.id: normalised(claim.text) for claim in whole.claims()}
+        for made in known:
+            if made.dataset != dataset.name:
+                raise ClaimflowError(self._other(f"of the data set {made.dataset}"))
+            if texts.get(made.id) != normalised(made.claim):
+                what = f"of other claims (claim {made.id}: {made.claim[:60]!r})"
+                raise ClaimflowError(self._other(what))
+
+    def _other(self, what: str) -> str:
+        return (
+            f"{self.folder} holds stores {what}: name another folder with to=FOLDER, or remove "
+            f"that one and {self.list}."
+        )
 
     def with_gold_pages(self, claims: list[Claim], refs: list[CaseRef]) -> list[CaseRef]:
         """The cases with the text of their gold pages as documents."""
@@ -200,6 +239,17 @@ class Stores:
         provider = [identity(self.provider), self.provider.versions(self.ctx)]
         return key_of(code, provider, steps, fetched, self.gold, self.scope.seed)
 
+    @functools.cached_property
+    def _settings(self) -> str:
+        return key_of(self._made_by, identity(build(settings(self.config, "queries"))))
+
+    def _lacking(self, ref: CaseRef) -> int | None:
+        """How many queries got no reply for the store that is there; None where there is none."""
+        if not self._path(ref.id).is_file():
+            return None
+        made = self.built.get(ref.id)
+        return len(made.problems) if made and not made.error else 0
+
     def _key(self, ref: CaseRef) -> str:
         return key_of(self._made_by, ref.fields["claim"], ref.fields["queries"])
 
@@ -219,7 +269,15 @@ class Stores:
                     case.claim, asked, self.provider, self.ctx, self.gold, self.config.parallel
                 )
                 name, claim = self.cache.put(encode(found)), ref.fields["claim"]
-                works.append(Work(id=ref.id, key=self._key(ref), claim=claim, searched=name))
+                works.append(
+                    Work(
+                        id=ref.id,
+                        key=self._key(ref),
+                        claim=claim,
+                        searched=name,
+                        lacking=self._lacking(ref),
+                    )
+                )
                 line.cases += len(asked)
                 line.failed += len(found.problems)
                 bar.update()
@@ -292,11 +350,31 @@ class Stores:
             ]
             for future in futures:
                 made = decode(self.cache.get(future.result()) or b"", list[Built])
-                self.built.update({store.id: store for store in made})
+                self.built.update({store.id: self._known(store) for store in made})
                 write_lines(self.list, self.built.values())
                 line.cases += len(made)
                 line.failed += sum(store.error is not None for store in made)
                 bar.update(len(made))
+
+    def _known(self, store: Built) -> Built:
+        """What is known of a store that was made; where an earlier one stays, of that."""
+        earlier = self.built.get(store.id)
+        if store.error and earlier and self._path(store.id).is_file():
+            return msgspec.structs.replace(earlier, error=store.error, problems=store.problems)
+        store.settings, store.dataset = self._settings, self.dataset
+        store.claim = self.texts[store.id]
+        return store
+
+    def tell_others(self) -> None:
+        """Name the stores of other settings that were here: those replaced and those that stay."""
+        other = [made.id for made in self.before.values() if made.settings != self._settings]
+        gone = [id for id in other if self.built[id].settings == self._settings]
+        stay = [id for id in other if id not in gone and self._path(id).is_file()]
+        where = f"in {self.folder} of other settings, or of another version of the code"
+        if gone:
+            self.log.note(f"Stores {where}, which these replace: {listed(gone)}.")
+        if stay:
+            self.log.note(f"Stores {where}, which stay beside these: {listed(stay)}.")
 
     def count(self, refs: list[CaseRef]) -> None:
         """Put the pages of all stores into the run's counts, by what became of them."""
@@ -345,6 +423,10 @@ def write_shard(
         path = Path(folder) / f"{work.id}.json"
         if path.parent != Path(folder):
             built.error = "its id can't name a file"
+        elif work.lacking is not None and _loses(searched, counts, work.lacking):
+            failed = f"queries without a reply: {len(searched.problems)}"
+            why = failed if documents else _nothing_left(searched)
+            built.error = f"{why}; the one of an earlier run stays (remove {path} to do without)"
         elif documents:
             built.digest = write_store(path, claim, documents)
         else:
@@ -352,6 +434,14 @@ def write_shard(
             built.error = _nothing_left(searched)
         made.append(built)
     return ctx.cache.put(encode(made))
+
+
+def _loses(searched: Searched, counts: dict[str, int], lacking: int) -> bool:
+    """Whether a store would lose pages, against the one that is there, to a service or sites that
+    gave no reply. lacking: of how many queries that one has none."""
+    unread = any(name.startswith("unread") for name in counts)
+    nothing = not counts["kept"] and (searched.problems or unread)
+    return bool(nothing) or len(searched.problems) > lacking
 
 
 def _nothing_left(searched: Searched) -> str:

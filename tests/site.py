@@ -92,6 +92,8 @@ def serve(site: Site, port: int = 0) -> Iterator[Site]:
         def do_GET(self) -> None:
             site.answer(self)
 
+        do_HEAD = do_GET  # noqa: N815 - a client reads no body then
+
         def log_message(self, *args: object) -> None:
             pass
 

@@ -265,13 +265,27 @@ def test_pitfall_19_claims_under_test_never_stand_in_train(tmp_path: Path) -> No
 # Errors in claims files
 
 
+def test_a_store_that_is_not_there_is_named_by_its_setting(tmp_path: Path) -> None:
+    for folder, what in (("none", "there is no such folder"), ("", "no 3.json in it")):
+        store = tmp_path / folder
+        with pytest.raises(ClaimflowError) as caught:
+            Demo(store=store).read_documents(Claim(id="3", text="A claim."))
+        assert str(caught.value) == (
+            f"dataset.store={store}: {what}, the knowledge store of claim 3 (looked for "
+            f"{store / '3.json'}). Name the folder that has the split's stores, or null for those "
+            "of the data set."
+        )
+
+
 def test_missing_file_says_name_place_and_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert error_of(Averitec(path=tmp_path)) == (
         f"No dev.json or dev.jsonl (the claims of split dev): looked for in {tmp_path}, "
-        "which is empty. Put it there, or name another folder with path=FOLDER. The official files "
-        "are published at https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)."
+        "which is empty. Put it there, or name another folder with path=FOLDER. "
+        f"`python -m flows.fetch dataset=averitec path={tmp_path}` gets the official files "
+        "(split=NAME: those of one split), which are published at "
+        "https://fever.ai/dataset/averitec.html (AVeriTeC, knowledge stores)."
     )
     monkeypatch.setenv("CLAIMFLOW_DATA", str(tmp_path / "all"))
     assert f"looked for in {tmp_path / 'all' / 'averitec'}." in error_of(Averitec())

@@ -101,6 +101,29 @@ def test_a_command_of_the_docs(line: str, tmp_path: Path, demo_cache: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+def test_an_experiment_on_claims_and_stores_of_ones_own(tmp_path: Path, demo_cache: Path) -> None:
+    """The line of docs/stores.md, with the demo's claims as one's own, and none to train with."""
+    demo = ROOT / "data" / "demo"
+    (tmp_path / "dev.json").symlink_to(demo / "dev.json")
+    (line,) = re.findall(
+        r"(?m)^python -m (flows\.experiment .*path=FOLDER.*)$",
+        "".join(blocks(ROOT / "docs" / "stores.md", "text")),
+    )
+    line = line.replace("FOLDER", str(tmp_path)).replace("OWN/", f"{demo}/knowledge_store/")
+    line = line.replace("/knowledge_store_dev", "/dev")
+    more = ["tracking=none", "limit=2", f"outputs={tmp_path}/outputs"]
+    done = command(*shlex.split(line), *more, CLAIMFLOW_CACHE=str(demo_cache))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_counts_the_retrievers_of_the_sweep() -> None:
+    [count] = re.findall(r"`\+sweep=retrievers` has (\d+)", (ROOT / "README.md").read_text("utf-8"))
+    sweep = (ROOT / "conf" / "sweep" / "retrievers.yaml").read_text("utf-8")
+    [names] = re.findall(r"retriever: (.*)", sweep)
+    assert int(count) == len(names.split(","))
+
+
 def test_scoring_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = {"claim": "A.", "label": "Refuted", "questions": [{"question": "Who?", "answers": []}]}
     (tmp_path / "dev.json").write_text(json.dumps([claim]))

@@ -48,7 +48,7 @@ MISTAKES = {
     "llm.model=conf": ("conf holds no model", "config.json"),
     "dataset.train_split=null": (
         "questioner and verdict learn from",
-        "verdict=llm",
+        "verdict=rules (or verdict=llm",
     ),
     "primary=qaa": ("no measure 'qaa' (primary) of this run", "Did you mean 'qa'? Measures: q, qa"),
     "pipeline=[guard,retreiver]": ("pipeline names 'retreiver'", "Did you mean 'retriever'"),

@@ -148,7 +148,19 @@ def test_training_claims_are_needed_only_where_a_step_asks(
         experiment(*own[1:])
     said = str(caught.value)
     assert said.startswith("questioner and verdict learn from training claims. No train.json or")
-    assert "choose what needs none: questioner=rules verdict=llm (verdict=llm asks" in said
+    assert "choose what needs none: questioner=rules verdict=rules (or verdict=llm, which" in said
+    assert experiment(*own[1:], "questioner=rules", "verdict=rules").record.status == "finished"
+
+
+def test_pages_kept_undecided_are_counted_aside(experiment: Callable[..., Ran], demo: Path) -> None:
+    """Claims without a date: their pages that have one stay, and are none of those dropped."""
+    claims = json.loads((demo / "dev.json").read_text())
+    (demo / "dev.json").write_text(json.dumps([claim | {"claim_date": None} for claim in claims]))
+    counts = experiment(*FAST, f"path={demo}", "limit=2", "verdict=none").record.counts
+    assert counts["kept_undecided"] > 0
+    assert {name for name in counts if name.startswith("dropped")} == {
+        "dropped_fact-checking article of the claim"
+    }
 
 
 def test_what_an_error_names_in_the_place_of_training_needs_none() -> None:

@@ -123,6 +123,25 @@ def test_sentences_by_language() -> None:
     assert split_sentences("  One\n two.  Three. ", "xx") == ["One two.", "Three."]
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "湖は六月に満水だった。「もう乾いた。」と市長。本当ですか？！はい",
+            ["湖は六月に満水だった。", "「もう乾いた。」", "と市長。", "本当ですか？！", "はい"],
+        ),
+        ("湖在六月是满的。它没有干涸！ 是吗？", ["湖在六月是满的。", "它没有干涸！", "是吗？"]),
+        ("झील भरी थी। अब सूखी है। सच है?", ["झील भरी थी।", "अब सूखी है।", "सच है?"]),
+        ("هل جفت؟ لا. قال ذلك رئيس البلدية.", ["هل جفت؟", "لا.", "قال ذلك رئيس البلدية."]),
+        ("جھیل خشک ہے۔ کیا یہ سچ ہے؟", ["جھیل خشک ہے۔", "کیا یہ سچ ہے؟"]),
+        ("He said “没有。” and left.", ["He said “没有。”", "and left."]),
+    ],
+)
+def test_sentences_of_scripts_with_other_full_stops(text: str, sentences: list[str]) -> None:
+    assert split_sentences(text) == sentences
+    assert extract(text.encode()).sentences == sentences
+
+
 def test_pages_of_a_store_are_known_by_content_and_fail_alone(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text('[{"claim": "The ferry is back."}]')
     pages = tmp_path / "pages" / "dev" / "0"
@@ -211,7 +230,7 @@ was hurt.
 """
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_transcripts(end: str, mark: str) -> None:
     def sentences(text: str) -> list[str]:

@@ -357,10 +357,89 @@ def test_the_command(files: Files, tmp_path: Path) -> None:
         r"dev_knowledge_store\.zip -> knowledge_store/dev .* 2 files  fetched", done.stdout
     )
     assert sorted(p.name for p in (tmp_path / "averitec").iterdir() if p.name[0] != ".") == [
-        "dev.json", "knowledge_store",
+        "dev.json", "knowledge_store", "train.json",
     ]  # fmt: skip
     again = command(*words, CLAIMFLOW_DATA=str(tmp_path))
-    assert again.stdout.count("was there") == 2
+    assert again.stdout.count("was there") == 3
+
+
+def fetched(files: Files, folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What flows.fetch prints, in this process."""
+    from flows.fetch import main
+
+    main([*words, f"path={folder}", f"base={files.site.url}"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["dataset=averitec", "split=dev", "stores=false"], ["dev.json", "train.json"]),
+        (["dataset=averitec", "split=train", "stores=false"], ["train.json"]),
+        (["dataset=fever", "split=paper_dev"], ["paper_dev.jsonl", "train.jsonl", "wiki-pages"]),
+    ],
+    ids=["dev", "train", "fever"],
+)
+def test_training_claims_come_with_every_split(
+    files: Files,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    names: list[str],
+) -> None:
+    official(files)
+    fetched(files, tmp_path, capsys, *words)
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == names
+
+
+def test_what_lies_there_already_is_not_called_fetched(
+    files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("dataset=averitec", "split=dev", "stores=false")
+    official(files)
+    (tmp_path / "dev.json").write_text("[]")
+    with pytest.raises(
+        ClaimflowError, match=r"dev\.json was not fetched by .* its size is 2, not \d+\. Move it"
+    ):
+        fetched(files, tmp_path, capsys, *words)
+    assert (tmp_path / "dev.json").read_text() == "[]"
+    assert "dev.json" not in (tmp_path / ".fetch" / "files.json").read_text()
+    (tmp_path / "dev.json").write_bytes(CLAIMS)  # the same, brought by something else
+    assert fetched(files, tmp_path, capsys, *words).count("was there\n") == 2
+    # A server that is silent on it: then nobody knows.
+    files.site.routes["/chenxwh/AVeriTeC/resolve/main/data/dev.json"] = Answer(status=404)
+    said = fetched(files, tmp_path, capsys, *words)
+    assert re.search(r"dev\.json .* was there, not fetched by this command and not checked", said)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"size": 5}, "its size is 300000, not 5"),
+        ({"sha256": "0" * 64, "size": len(DATA)}, "its SHA-256 is .*, not 0000"),
+    ],
+    ids=["size", "digest"],
+)
+def test_what_lies_there_is_compared_with_what_is_published(
+    files: Files, tmp_path: Path, fields: dict[str, Any], problem: str
+) -> None:
+    (tmp_path / "d.bin").write_bytes(DATA)
+    with pytest.raises(ClaimflowError, match=f"d.bin was not fetched by .*: {problem}"):
+        fetch(files, tmp_path, **fields)
+    assert (tmp_path / "d.bin").read_bytes() == DATA
+    right = {"size": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}
+    assert not fetch(files, tmp_path, **right)[0].new
+    assert files.site.log == []
+
+
+def test_a_missing_file_names_the_command_that_gets_it(tmp_path: Path) -> None:
+    for kind in (Averitec, Fever, SciFact):
+        with pytest.raises(ClaimflowError) as caught:
+            kind(path=tmp_path / "no such").claims()
+        assert f"`python -m flows.fetch dataset={kind.name} path='{tmp_path}/no such'` gets" in str(
+            caught.value
+        )
+        assert kind.name in LISTED
 
 
 @pytest.mark.parametrize(
@@ -370,6 +449,7 @@ def test_the_command(files: Files, tmp_path: Path) -> None:
         (["split=dev"], "Which data set?"),
         (["dataset=fever", "split=dev"], "no files of split 'dev'. Did you mean 'paper_dev'?"),
         (["dataset=scifact", "split=dev"], "Its files are for all splits."),
+        (["dataset=averitec", "stores=no"], "stores=no: give true, or false"),
         (["datset=fever"], "Unknown word 'datset=fever'. Did you mean 'dataset'?"),
         (["dataset=scifact", "path=/proc/no"], "Can't write to /proc/no"),
     ],

@@ -55,17 +55,134 @@ def store(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 Store = Callable[..., dict[str, Any]]
 
 
+def own(folder: Path, claims: list[dict[str, Any]], split: str = "dev") -> list[str]:
+    """Settings for claims of one's own, with two pages to be found for them."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{split}.json").write_text(json.dumps(claims))
+    pages = [
+        {"url": "https://a.example/x", "url2text": ["The lake of Morrin was full in June."]},
+        {"url": "https://a.example/2021/06/01/y", "url2text": ["Bread is sold on Sundays again."]},
+    ]
+    (folder / "pages.jsonl").write_text("\n".join(map(json.dumps, pages)))
+    return [
+        "dataset=averitec", f"path={folder}", f"split={split}", "dataset.train_split=null",
+        f"provider.documents={folder}/pages.jsonl",
+    ]  # fmt: skip
+
+
 def test_claims_of_your_own_need_no_training_split(store: Store, tmp_path: Path) -> None:
     record = {"claim": "The lake of Morrin is dry.", "claim_date": "1-2-2021", "questions": []}
-    (tmp_path / "dev.json").write_text(json.dumps([record]))
-    own = ("dataset=averitec", f"path={tmp_path}", f"provider.documents={tmp_path}/pages.jsonl")
-    page = {"url": "https://a.example/x", "url2text": ["The lake of Morrin was full in June."]}
-    (tmp_path / "pages.jsonl").write_text(json.dumps(page) + "\n")
+    settings = own(tmp_path, [record])
     with pytest.raises(
         ClaimflowError, match=r"split train\).*dataset\.train_split=null goes without"
     ):
-        store(*own)
-    assert store(*own, "dataset.train_split=null")["counts"]["kept"] == 1
+        store(*(word for word in settings if "train_split" not in word))
+    assert store(*settings)["counts"]["kept"] == 1
+
+
+def test_pages_kept_undecided_are_none_of_those_dropped(store: Store, tmp_path: Path) -> None:
+    """A claim without a date: nothing is later, and what has a date is said aside."""
+    record = store(*own(tmp_path, [{"claim": "Bread is sold on Sundays in Morrin."}]))
+    counts = record["counts"]
+    assert counts["found"] == counts["kept"] == 2
+    assert counts["kept undecided by the guard: they have dates, the claim has none"] == 1
+    assert not [name for name in counts if name.startswith("dropped")]
+    (made,) = lines(tmp_path / "to" / "built_dev.jsonl")
+    assert made["counts"] == {name: count for name, count in counts.items() if name != "claims"}
+
+
+def test_the_stores_of_other_claims_are_refused(store: Store, tmp_path: Path) -> None:
+    store("limit=1", "queries.kinds=[claim]")
+    claims = [{"claim": f"Bread is sold {day}."} for day in ("today", "on Sundays")]
+    first, second = own(tmp_path / "own", claims), own(tmp_path / "second", claims[::-1])
+    kept = (tmp_path / "to" / "knowledge_store_dev" / "0.json").read_bytes()
+    with pytest.raises(
+        ClaimflowError,
+        match=r"to/knowledge_store_dev holds stores of the data set demo: .* to=FOLD",
+    ):
+        store(*first)
+    assert (tmp_path / "to" / "knowledge_store_dev" / "0.json").read_bytes() == kept
+    elsewhere = f"to={tmp_path}/elsewhere"
+    store(*first, "ids=[0]", elsewhere)
+    assert len(store(*first, elsewhere)["stores"]) == 2  # more of the same claims
+    with pytest.raises(ClaimflowError, match=r"of other claims \(claim 0: 'Bread is sold today\.'"):
+        store(*second, elsewhere)
+    with pytest.raises(ClaimflowError, match=r"of other claims \(claim 1"):
+        store(*own(tmp_path / "own", claims[:1]), elsewhere)
+
+
+def test_stores_of_other_settings_are_named(store: Store) -> None:
+    assert store("limit=3", "queries.kinds=[claim]")["notes"] == []
+    assert store("limit=3", "queries.kinds=[claim]")["notes"] == []
+    notes = store("limit=1", f"queries.kinds={FREE}")["notes"]
+    assert [re.sub(r"in .*, or of another version of the code", "…", note) for note in notes] == [
+        "Stores …, which these replace: 0.",
+        "Stores …, which stay beside these: 1, 2.",
+    ]
+
+
+def test_the_demos_pages_are_for_the_demos_claims(store: Store, tmp_path: Path) -> None:
+    settings = own(tmp_path, [{"claim": "Bread is sold on Sundays."}])
+    with pytest.raises(ClaimflowError, match=r"demo's invented pages .*provider\.documents=FOLDER"):
+        store(*settings[:-1])
+    assert not (tmp_path / "to").exists()
+
+
+def test_a_service_that_answers_nothing_ends_the_run_and_costs_no_store(
+    store: Store, tmp_path: Path
+) -> None:
+    """It was well once: what was built then stays, whatever is asked for now."""
+    asked: collections.Counter[str] = collections.Counter()
+
+    def ill(path: str, params: dict[str, str], headers: dict[str, str]) -> Answer:
+        asked[params["q"]] += 1
+        return reply(503, b"busy")
+
+    store("limit=3", "queries.kinds=[claim]")
+    folder = tmp_path / "to" / "knowledge_store_dev"
+    good = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with serving(ill) as address:
+        web = [
+            "provider=searxng", f"provider.url={address}/search", "provider.attempts=2",
+            "provider.backoff=0.01", "provider.per_second=1000", "fetcher=web", "parallel=1",
+        ]  # fmt: skip
+        with pytest.raises(ClaimflowError, match=r"503: busy\. So it went with 5 queries in a row"):
+            store(*web)
+        assert list(asked.values()) == [2] * 5
+        # Too few queries to say that of the service: the stores stay all the same, and are no
+        # success.
+        with pytest.raises(ClaimflowError, match="Without a store: 3 of 3"):
+            store(*web, "limit=3", "queries.kinds=[claim]")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == good
+    (record,) = json.loads((tmp_path / "out.json").read_text())
+    assert "a reply: 1; the one of an earlier run stays (remove " in record["stores"][0]["error"]
+    again = store("limit=3", "queries.kinds=[claim]")
+    assert [made["error"] for made in again["stores"]] == [None] * 3
+
+
+def test_a_store_is_not_replaced_by_one_that_some_queries_failed_for(
+    store: Store, tmp_path: Path
+) -> None:
+    settings = own(tmp_path, [{"claim": "Bread is sold on Sundays in the market of Morrin."}])
+    store(*settings)
+    path = tmp_path / "to" / "knowledge_store_dev" / "0.json"
+    good = path.read_bytes()
+    with serving(_any_page) as site:
+        known = {"shape": "results", "query": "Bread is sold on Sundays in the market of Morrin.",
+                 "body": [{"url": f"{site}/x"}]}  # fmt: skip
+        (tmp_path / "r.jsonl").write_text(json.dumps(known))
+        host = site.removeprefix("http://")
+        recorded = [
+            *settings[:-1], "provider=recorded", f"provider.file={tmp_path}/r.jsonl", "fetcher=web",
+            f"fetcher.allow=['{host}']",
+        ]  # fmt: skip
+        for _ in range(2):
+            (made,) = store(*recorded, f"queries.kinds={FREE}", "on_error=skip")["stores"]
+            assert re.match(r"queries without a reply: \d+; the one of an earlier", made["error"])
+            assert path.read_bytes() == good
+        (made,) = store(*recorded, "queries.kinds=[claim]")["stores"]
+    assert not made["error"]
+    assert path.read_bytes() != good
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -123,13 +240,13 @@ def test_a_raw_page_that_was_edited_is_read_again(store: Store, tmp_path: Path) 
     for folder in ("knowledge_store", "pages"):
         (tmp_path / folder).mkdir()
     (tmp_path / "knowledge_store" / "0.json").write_text(json.dumps(line))
-    own = ("dataset=averitec", f"path={tmp_path}", "dataset.train_split=null")
+    data = ("dataset=averitec", f"path={tmp_path}", "dataset.train_split=null")
     given = f"provider.documents={tmp_path}/knowledge_store"
 
     def text(month: str) -> str:
         page = f"<p>The lake of Morrin was full in {month}, as its keeper told us then.</p>"
         (tmp_path / "pages" / "x.html").write_text(f"<html><body>{page}</body></html>")
-        stores.append(done(store(*own, given))["stores"])
+        stores.append(done(store(*data, given))["stores"])
         [kept] = lines(tmp_path / "to" / "knowledge_store_dev" / "0.json")
         return " ".join(kept["url2text"])
 
@@ -158,13 +275,12 @@ def test_gold_is_refused_on_evaluated_splits_and_used_on_others(
     out_loud = store(*by_rules, "allow_gold=true")
     for notes in (record["notes"], out_loud["notes"]):
         assert any("gold_question" in note and "for training" in note for note in notes)
-    assert store("limit=2")["notes"] == []
+    assert store("limit=2", f"to={tmp_path}/free")["notes"] == []
 
 
 def test_hidden_gold_can_not_be_used(store: Store, tmp_path: Path) -> None:
     claims = [{"claim": "Bread is sold on Sundays.", "claim_id": 7, "claim_date": "1-1-2022"}]
-    (tmp_path / "test.json").write_text(json.dumps(claims))
-    data = ["dataset=averitec", f"path={tmp_path}", "split=test", "dataset.train_split=null"]
+    data = own(tmp_path, claims, "test")
     with pytest.raises(ClaimflowError, match="these claims have none"):
         store(*data, "queries=averitec_2024", "queries.engine=null", "allow_gold=true")
     assert store(*data)["counts"]["claims"] == 1
@@ -173,11 +289,10 @@ def test_hidden_gold_can_not_be_used(store: Store, tmp_path: Path) -> None:
 
 def test_an_id_that_can_not_name_a_file_costs_itself(store: Store, tmp_path: Path) -> None:
     claims = [{"claim": f"Bread is sold {n}.", "claim_id": n} for n in ("../../a", "b")]
-    (tmp_path / "own.json").write_text(json.dumps(claims))
-    own = ("dataset=averitec", f"path={tmp_path}", "split=own", "dataset.train_split=null")
+    data = own(tmp_path, claims, "own")
     with pytest.raises(ClaimflowError, match=r"Without a store: 1 of 2 claims, see above\. Start"):
-        store(*own)
-    record = store(*own, "on_error=skip")
+        store(*data)
+    record = store(*data, "on_error=skip")
     assert [s["error"] for s in record["stores"]] == ["its id can't name a file", None]
     assert any("2 claims have no date" in note for note in record["notes"])
     assert lines(tmp_path / "to" / "knowledge_store_own" / "b.json")[0]["claim_id"] == "b"
@@ -564,10 +679,9 @@ def test_the_command_line() -> None:
         assert text in page
     for word, message in (
         ("provider=bing", "error: No choice 'bing' in group provider."),
-        (
-            "dataset=scifact",
-            "error: This flow does not take the group 'guard': leave it out, or choose another",
-        ),
+        ("dataset=scifact", "error: dataset=scifact has no stores to build: its claims share a"),
+        ("dataset=fever", "error: dataset=fever has no stores to build: its claims share a"),
+        ("chunker=document", "error: This flow does not take the group 'chunker': leave it out"),
     ):
         ended = command("flows.store", word)
         assert ended.returncode == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,13 @@ from components.errors import ClaimflowError
 from components.files import ROOT
 from components.records import Case, Claim, Document
 from components.step import Context
+from components.store import build
+from components.store.build import Found
 from components.store.extract import extract
 from components.store.guard import (
     ARTICLE,
     LATER,
     SITE,
-    UNDECIDED,
     VERDICT,
     Guard,
     checks_facts,
@@ -98,9 +100,11 @@ def test_pitfall_1_a_claim_without_date_says_what_could_not_be_decided(ctx: Cont
         doc("https://a.example/undated"),
         doc("https://checkdesk.example/ostrel"),
     ]
-    ids, reasons = guarded(strict(), ctx, None, documents)
-    assert ids == [d.id for d in documents[:3]]
-    assert reasons == {UNDECIDED: 2, ARTICLE: 1}
+    claim = Claim(id="0", text="A claim.", fact_check_url=ARTICLE_URL)
+    (case,) = strict().run([Case(claim=claim, documents=documents)], ctx)
+    assert case.documents == documents[:3]
+    assert case.dropped == {ARTICLE: 1}  # what stays is not counted as dropped
+    assert case.undecided == 2
 
 
 def test_documents_are_shared_and_stay_as_they_are(ctx: Context) -> None:
@@ -189,6 +193,10 @@ def test_fact_checking_sites_in_every_guise(ctx: Context) -> None:
         "https://reuters.com//fact-check/x", "https://web.archive.org/web/2020/snopes.com/x",
         "https://www-snopes-com.cdn.ampproject.org/c/s/www.snopes.com/x",
         "https://www.google.com/url?q=https://snopes.com/x", "https://snopes-com.translate.goog/x",
+        "https://translate.google.com/translate?hl=en&sl=fr&u=https%3A%2F%2Fwww.snopes.com%2Fx&tl=de",
+        "https://translate.google.de/translate?u=snopes.com/x",
+        "https://webcache.googleusercontent.com/search?q=cache:AbC-dEf_12g:https://snopes.com/x+bread",
+        "http://webcache.googleusercontent.com/search?hl=en&q=cache%3Asnopes.com/x",
     ):  # fmt: skip
         assert checks_facts(url, sites), url
     assert not checks_facts("https://reuters.com/fact-checkers", sites)
@@ -282,7 +290,8 @@ def test_pitfall_1_a_claim_without_date_takes_none_from_others(
     ]
     pages = [doc("https://a.example/x", AFTER)]
     cases = strict().run([Case(claim=claim, documents=pages) for claim in claims], ctx)
-    assert [case.dropped for case in cases] == [{LATER: 1}, {UNDECIDED: 1}, {}]
+    assert [case.dropped for case in cases] == [{LATER: 1}, {}, {}]
+    assert [case.undecided for case in cases] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("meta", METAS, ids=lambda meta: meta[1:35])
@@ -337,7 +346,7 @@ LD = '<script type="application/ld+json">{}</script>'
 
 
 @pytest.mark.parametrize(
-    ("json", "date"),
+    ("said", "date"),
     [
         ('{"@type": "NewsArticle", "datePublished": "2020-11-02T08:00:00Z"}', "2020-11-02"),
         ('[{"@graph": [{"datePublished": "02-Nov-2020"}]}]', "2020-11-02"),
@@ -348,9 +357,9 @@ LD = '<script type="application/ld+json">{}</script>'
         ('{"datePublished": ', "2019-01-01"),
     ],
 )
-def test_of_two_days_of_publication_the_later_counts(json: str, date: str) -> None:
-    for meta in (PUBLISHED.format("2019-01-01") + LD.format(json),
-                 LD.format(json) + PUBLISHED.format("2019-01-01")):  # fmt: skip
+def test_of_two_days_of_publication_the_later_counts(said: str, date: str) -> None:
+    for meta in (PUBLISHED.format("2019-01-01") + LD.format(said),
+                 LD.format(said) + PUBLISHED.format("2019-01-01")):  # fmt: skip
         assert extract(PAGE.format(meta=meta, by="").encode()).date == parse_date(date)
     two = PUBLISHED.format("2019-01-01") + PUBLISHED.format(date)
     assert extract(PAGE.format(meta=two, by="").encode()).date == parse_date(date)
@@ -424,6 +433,18 @@ def judged(ctx: Context, *sentences: str, title: str | None = None) -> bool:
         "Verdict\nFalse",
         "FACT CHECK: Do they?\nFalse.",
         "The paper rated it Pants on Fire.",
+        "This is false.",
+        "That is not true.",
+        "It’s misleading!",
+        "FALSE",
+        "Mostly false",
+        "False.",
+        "“Half true”",
+        "Pants on Fire!",
+        "CLAIM REVIEWED: mostly false",
+        "Claim rating: False",
+        "A court has it in hand. The claim is false.",
+        "The ministry found that the claim is false.",
     ],
 )
 def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: str) -> None:
@@ -443,10 +464,45 @@ def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: st
         "The verdict of the court came in May.",
         "He rates the bread highly.",
         "Her story is true to life.",
+        "The verdict: guilty. The jury found the claim was supported by the letters.",
+        "The court ruled that the claim was unfounded.",
+        "The judges unanimously decided that this statement is false.",
+        "This is true.",
+        "This is false economy, the bakers say.",
+        "True North is a bakery.",
+        "It is not true love of bread that moves them.",
+        "Mostly bread is sold.",
+        "They reviewed the claim: mostly bakers came.",
+        "Claim reviewed by the ministry in May.",
     ],
 )
 def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> None:
     assert not judged(ctx, CLAIM, sentence)
+
+
+REVIEW = {"@type": "ClaimReview", "claimReviewed": CLAIM, "reviewRating": {"alternateName": "No"}}
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        LD.format(json.dumps(REVIEW)),
+        LD.format(json.dumps({"@graph": [{"@type": "WebPage"}, REVIEW]})),
+        '<div itemscope itemtype="https://schema.org/ClaimReview">'
+        f'<p itemprop="claimReviewed">{CLAIM}</p></div>',
+        f'<meta itemprop="claimReviewed" content="{CLAIM}">',
+    ],
+    ids=["JSON-LD", "graph", "microdata", "meta"],
+)
+def test_markup_says_that_a_page_checks_the_claim(ctx: Context, markup: str) -> None:
+    claim = Claim(id="0", text=CLAIM)
+    other = markup.replace(CLAIM, "The lake of Morrin was dry in June.")
+    for written, kept in ((markup, 0), (other, 1), (LD.format('{"claimReviewed": '), 1)):
+        html = PAGE.format(meta="", by="").replace("</head>", f"{written}</head>")
+        page = extract(html.encode())
+        document = build.document(Found(url="https://a.example/x", kind="claim"), page, "")
+        (case,) = strict().run([Case(claim=claim, documents=[document])], ctx)
+        assert len(case.documents) == kept, page.checked
 
 
 def test_claim_share_is_a_share() -> None:

@@ -230,6 +230,34 @@ def test_what_never_passes(
     assert not (tmp_path / "replies.jsonl").exists()
 
 
+def test_a_service_that_fails_query_after_query_is_asked_no_more(
+    served: Service, ctx: Context, tmp_path: Path
+) -> None:
+    """Five in a row, each to its last attempt; an answer or a refusal between them counts anew."""
+    asking, ill = provider(served, tmp_path, attempts=2, n=1), [reply(503, b"busy")] * 2
+
+    def ask(n: int) -> None:
+        asking.search(f"query {n}", UNTIL, ctx)
+
+    for answer in ([], [reply(400, b"too long")], [reply(200, b"<html>")] * 2):
+        for n in range(4):
+            served.first = list(ill)
+            with pytest.raises(QueryError, match="503"):
+                ask(n)
+        served.first = list(answer)
+        if answer:
+            with pytest.raises(ClaimflowError) as caught:
+                ask(5)
+            assert isinstance(caught.value, ProviderError) == (len(answer) == 2)
+        else:
+            ask(4)
+    assert "So it went with 5 queries in a row, each asked 2 times: start" in str(caught.value)
+    known = len(served.asked)
+    with pytest.raises(ProviderError):
+        ask(6)
+    assert len(served.asked) == known
+
+
 @pytest.mark.parametrize("body", [[], {"results": 3}, {"items": [{}], "web": {"results": [3]}}, 7])
 def test_json_of_another_shape_is_refused_and_not_kept(
     served: Service, ctx: Context, tmp_path: Path, body: Any

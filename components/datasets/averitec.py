@@ -23,7 +23,7 @@ import msgspec
 
 from components.datasets.base import Dataset, checked_label
 from components.datasets.dates import format_date, parse_date
-from components.errors import ClaimflowError, plain
+from components.errors import ClaimflowError, MissingFileError, plain
 from components.files import ROOT, beginning, write_whole
 from components.records import (
     AVERITEC_LABELS,
@@ -147,6 +147,14 @@ class Averitec(Dataset):
                 f"claim id {claim.id!r} can't name a knowledge store, a file of that name: give "
                 "the claim one without slashes."
             )
+        if self.store is not None and not (self._stores()[0] / name).exists():
+            folder = self._stores()[0]
+            what = f"no {name} in it" if folder.is_dir() else "there is no such folder"
+            raise MissingFileError(
+                f"dataset.store={self.store}: {what}, the knowledge store of claim {claim.id} "
+                f"(looked for {folder / name}). Name the folder that has the split's stores, or "
+                "null for those of the data set."
+            )
         return self.find(
             [str(folder / name) for folder in self._stores()],
             f"the knowledge store of claim {claim.id}",
@@ -225,6 +233,7 @@ class Averitec(Dataset):
                     sentences=tuple(raw.sentences),
                     title=document.title or raw.title,
                     date=document.date or raw.date,
+                    checked=tuple(raw.checked),
                 )
         return document
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -116,7 +117,11 @@ class Dataset:
     def _source(self) -> str:
         """Where the files come from, a sentence; of a folder of one's own, only the official."""
         if self.published:
-            return f" The official files are published at {self.published}."
+            place = f" path={shlex.quote(str(self.path))}" if self.path else ""
+            return (
+                f" `python -m flows.fetch dataset={self.name}{place}` gets the official files "
+                f"(split=NAME: those of one split), which are published at {self.published}."
+            )
         return "" if self.path else f" `dvc pull` lays out the files of {self.name}."
 
     def _holds(self) -> str:

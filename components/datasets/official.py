@@ -37,6 +37,7 @@ class OfficialFile(Record, forbid_unknown_fields=True):
     members: str | None = None
     name: str | None = None  # of an archive, where the URL doesn't say it
     split: str | None = None
+    learnt: bool = False
     size: int | None = None
     sha256: str | None = None
 
@@ -57,13 +58,15 @@ class Seen(Record):
 
 
 class Got(Record):
-    """What `fetch_files` did for one file."""
+    """What `fetch_files` did for one file. new: fetched now; checked: is it known to be the file
+    that is at its URL?"""
 
     file: OfficialFile
     size: int
     sha256: str
     members: int
     new: bool
+    checked: bool = True
 
 
 def fetch_files(
@@ -74,7 +77,9 @@ def fetch_files(
     base: scheme and host (and the start of a path) to ask in place of the official ones, such as a
     mirror of the same layout. wait: seconds before a broken transfer is taken up again, doubled
     each time. A transfer goes on where it stopped, in this run or a later one, if the server says
-    that the file is the same. What was fetched before is checked by its digest.
+    that the file is the same. What was fetched before is checked by its digest. A file that
+    something else put there stays; it is compared with what is known of the official one, which
+    may be nothing.
 
     Raises ClaimflowError for a file that is not there, breaks off too often, or is not what its
     size and digest say.
@@ -98,6 +103,9 @@ def fetch_files(
         for file in files:
             known = seen.get(file.key)
             there = known is not None and _check(file, known, folder)
+            if known is None and not file.members and (folder / file.to).exists():
+                yield _laid(file, folder, base)
+                continue
             if not there:
                 known = _fetch(file, folder, hidden, known, base, wait)
                 seen[file.key] = known
@@ -140,6 +148,38 @@ def _check(file: OfficialFile, known: Seen, folder: Path) -> bool:
                 f"{path} is not as it was fetched from {known.url}. Delete it to fetch it again."
             )
     return True
+
+
+def _laid(file: OfficialFile, folder: Path, base: str | None) -> Got:
+    """What is known of a file that was not fetched. Raises ClaimflowError if it is another than the
+    official one: by the digest, or else by the size, for which its server is asked."""
+    path, url = folder / file.to, _at(file.url, base)
+    size, digest = path.stat().st_size, _sha256(path)
+    wanted = _size_at(url) if file.size is None else file.size
+    problem = None
+    if wanted is not None and wanted != size:
+        problem = f"its size is {size}, not {wanted}"
+    elif file.sha256 is not None and file.sha256 != digest:
+        problem = f"its SHA-256 is {digest}, not {file.sha256}"
+    if problem:
+        raise ClaimflowError(
+            f"{path} was not fetched by this command and is not the file of {url}: {problem}. "
+            "Move it away to fetch that one, or name another folder with path=FOLDER."
+        )
+    checked = wanted is not None or file.sha256 is not None
+    return Got(file=file, size=size, sha256=digest, members=0, new=False, checked=checked)
+
+
+def _size_at(url: str) -> int | None:
+    """The size of the file at a URL, where its server says it."""
+    headers = {"Accept-Encoding": "identity", "User-Agent": "claimflow", "Connection": "close"}
+    try:
+        answer = httpx.head(url, headers=headers, follow_redirects=True, timeout=30)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    said = answer.headers.get("Content-Length", "")
+    packed = answer.headers.get("Content-Encoding", "identity") != "identity"
+    return int(said) if answer.status_code == 200 and said.isdecimal() and not packed else None
 
 
 def _fetch(

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from components.store.fetch import Fetched, Fetcher
 
 
+UNDECIDED = "kept undecided by the guard: they have dates, the claim has none"
+
+
 class Found(Record):
     """A page for a store, with the kind and text of the first query that found it."""
 
@@ -54,12 +57,17 @@ class Read(Record):
 class Built(Record, omit_defaults=False):
     """A store: its claim, what it was made by, the digest of its file.
 
-    counts: pages found, unread and dropped by reason, and kept. problems: queries without a reply,
-    which the next run asks again. error: why there is no store.
+    key: of all that the store was made by and of; settings: of that without the claim. dataset and
+    claim: the name and the text. counts: pages found, unread and dropped by reason, and kept.
+    problems: queries without a reply, which the next run asks again. error: why there is no store,
+    or none of these settings.
     """
 
     id: str
     key: str
+    settings: str = ""
+    dataset: str = ""
+    claim: str = ""
     digest: str = ""
     counts: dict[str, int] = {}
     problems: list[str] = []
@@ -188,6 +196,7 @@ def document(found: Found, page: Page, final_url: str) -> Document:
         sentences=tuple(page.sentences),
         query=found.query,
         kind=found.kind,
+        checked=tuple(page.checked),
     )
 
 
@@ -217,6 +226,8 @@ def assemble(
         (case,) = step.run([case], ctx)
     random.Random(ctx.seed_for("store", claim.id)).shuffle(case.documents)
     counts = {"found": len(searched.found), "kept": len(case.documents), **unread}
+    if case.undecided:
+        counts[UNDECIDED] = case.undecided
     return case.documents, counts | {f"dropped: {k}": v for k, v in case.dropped.items()}
 
 

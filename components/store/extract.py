@@ -11,6 +11,7 @@ from components import words
 from components.errors import ClaimflowError
 from components.records import Record
 from components.store.charset import decoded
+from components.store.claimreview import checked_claims
 from components.store.pdf import read_pdf
 from components.store.published import published
 from components.store.transcript import is_transcript, spoken
@@ -46,15 +47,22 @@ _TAG = re.compile(
 _COMMENT = re.compile(r"^\s*(?:<\?[^>]*>|<!--.*?-->|\s+)*", re.DOTALL)
 _SNIFFED = 1024  # bytes or characters at the start that tell the type
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+# Up to a full stop that punkt doesn't know, with the quotes and brackets that it closes.
+_OTHER_ENDS = "。！？｡।॥؟۔"
+_TO_OTHER_END = re.compile(
+    rf"[^{_OTHER_ENDS}]*(?:[{_OTHER_ENDS}]+[」』”’»）】》)\]]*(?:[\"'](?=\s|\Z))?|\Z)"
+)
 _PDF = re.compile(rb"(?<![\w \"'(,.;:-])%PDF-\d")  # some bytes may stand before it, but no words
 
 
 class Page(Record):
-    """What a raw page says. `date` is the day of publication, where the page gives it."""
+    """What a raw page says. date: the day of publication, where the page gives it; checked: claims
+    that its markup says it checks."""
 
     sentences: list[str]
     title: str | None = None
     date: datetime.date | None = None
+    checked: list[str] = []
 
 
 def extract(data: bytes, lang: str | None = None, type: str = "") -> Page:
@@ -102,10 +110,13 @@ def _row(text: str) -> str:
 
 
 def split_sentences(text: str, lang: str | None = None) -> list[str]:
-    """Sentences of a text by NLTK's punkt, each with its white space made single."""
+    """Sentences of a text by NLTK's punkt, each with its white space made single. The full stops
+    of Chinese and Japanese, of Indian languages, and of Arabic and Urdu, which punkt does not know,
+    end a sentence, too."""
     language = _PUNKT.get((lang or "en")[:2].lower(), "english")
     found = words.sentences(text) if language == "english" else _foreign(text, language)
-    return [sentence for sentence in (" ".join(s.split()) for s in found) if sentence]
+    parts = [part for sentence in found for part in _TO_OTHER_END.findall(sentence)]
+    return [sentence for sentence in (" ".join(s.split()) for s in parts) if sentence]
 
 
 def _foreign(text: str, language: str) -> list[str]:
@@ -124,7 +135,7 @@ def _html(text: str) -> Page:
 
     try:
         tree = _tree(text)
-        date = published(tree)
+        date, checked = published(tree), checked_claims(tree)
         found = trafilatura.bare_extraction(
             tree,
             with_metadata=True,
@@ -140,6 +151,7 @@ def _html(text: str) -> Page:
         sentences=[line for line in (found.text or "").splitlines() if re.search(r"\w", line)],
         title=found.title,
         date=date,
+        checked=checked,
     )
 
 

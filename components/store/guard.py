@@ -22,7 +22,6 @@ LATER = "later than the claim"
 ARTICLE = "fact-checking article of the claim"
 SITE = "fact-checking site"
 VERDICT = "page with the claim and a verdict on it"
-UNDECIDED = "kept, though dated: the claim has no date"
 
 _NAME = pattern(ENGLISH)
 _DAY = re.compile(rf"(?i)(?<!\d)((?:19|20)\d\d)([/._-])(\d{{1,2}}|{_NAME})\2(\d{{1,2}})(?!\d)")
@@ -43,16 +42,17 @@ class Guard(Step):
     in a URL is later by more than the day that time zones make: what a page shows may be the date
     of something else. Without these it is (archive_stamps) the day on which an archive kept it. A
     document without any date stays, and so does one of the day of the claim. When the claim has no
-    date nothing is later: documents that have one are counted as UNDECIDED and stay.
+    date nothing is later: documents that have one stay, and `undecided` counts them.
 
     sites: fact-checking sites as `host` or `host/path`; a host stands for those below it too.
     verdicts: also drop pages of any site that hold the claim and a verdict in English: a sentence,
     or the title, with `claim_share` of the claim's words (stop-words aside), and a phrase such as
-    "the claim is false" or "verdict: misleading".
+    "the claim is false" or "verdict: misleading", or a rating alone in its line. So does a page
+    whose markup (ClaimReview) says that it checks such a claim.
     """
 
     reads: ClassVar = ("claim", "documents")
-    writes: ClassVar = ("documents", "dropped")
+    writes: ClassVar = ("documents", "dropped", "undecided")
     sites: list[str] = dataclasses.field(default_factory=list)
     archive_stamps: bool = False
     verdicts: bool = False
@@ -67,16 +67,17 @@ class Guard(Step):
             reasons: collections.Counter[str] = collections.Counter()
             kept = []
             for document in case.documents:
-                reason = self._reason(document, case.claim)
-                if reason:
+                if reason := self._reason(document, case.claim):
                     reasons[reason] += 1
-                if reason in (None, UNDECIDED):
+                else:
                     kept.append(document)
             case.documents, case.dropped = kept, dict(reasons)
+            dates = [] if case.claim.date else [self._date(d.date, _urls(d)) for d in kept]
+            case.undecided = sum(date is not None for date in dates)
         return cases
 
     def _reason(self, document: Document, claim: Claim) -> str | None:
-        urls = [url for url in (document.url, document.final_url) if url]
+        urls = _urls(document)
         article = claim.fact_check_url and same_url(claim.fact_check_url)
         if any(same_url(url) == article for url in urls):
             return ARTICLE
@@ -87,7 +88,7 @@ class Guard(Step):
             return LATER
         if self.verdicts and judges(document, claim.text, self.claim_share):
             return VERDICT
-        return UNDECIDED if date and not claim.date else None
+        return None
 
     def _date(self, own: datetime.date | None, urls: list[str]) -> datetime.date | None:
         found = max(filter(None, (url_date(url, False) for url in urls)), default=None)
@@ -98,31 +99,59 @@ class Guard(Step):
         return own or found
 
 
+def _urls(document: Document) -> list[str]:
+    return [url for url in (document.url, document.final_url) if url]
+
+
+_DEGREE = r"(?:mostly|partly|partially|largely|completely|entirely|simply|totally|only|half)"
 _FINDING = (
-    r"(?:(?:mostly|partly|largely|completely|entirely|simply|totally|only|half)[ -])?"
+    rf"(?:{_DEGREE}[ -])?"
     r"(?:true|false|untrue|incorrect|inaccurate|wrong|misleading|unproven|unfounded|baseless|fake|"
     r"supported|refuted|debunked|satire|pants on fire|out of context|missing context|"
     r"not (?:true|correct|supported))\b(?! (?:to|as|for)\b)"
 )
 _CLAIM = r"(?:claim|statement|assertion|post|story|rumou?r|quote|picture|photo|video)"
+# A sentence or a line that is a rating and nothing else.
+_RATING = (
+    rf"(?:{_DEGREE}[ -](?:true|false|correct|incorrect)|true|false|untrue|not true|incorrect|"
+    r"inaccurate|misleading|unproven|unfounded|baseless|pants on fire|missing context|"
+    r"out of context|debunked)"
+)
 _VERDICT = re.compile(
-    r"(?i)\b(?:verdict|rating|ruling|our conclusion)(?:\s*[:–—-]\s*|[^\S\n]*\n\s*)"
+    r"(?im)\b(?:verdict|rating|ruling|our conclusion|claim reviewed|claim rating)"
+    r"(?:\s*[:–—-]\s*|[^\S\n]*\n\s*)"
     rf"(?:the {_CLAIM} is )?{_FINDING}"
     rf"|\b(?:the|this|that|her|his|their) {_CLAIM} (?:is|was|has been|is rated) {_FINDING}"
     rf"|\bwe (?:have )?(?:rate|rated|find|found|judge|judged) (?:this|the|that) {_CLAIM}"
     rf"|\b(?:rate|rated) (?:it|this|that) {_FINDING}"
     rf"|\bfact[- ]check(?:ed)?\b(?:.|\n){{0,80}}\b{_FINDING}"
+    rf"|^[^\w\n]*(?:(?:this|that|it)(?: is|['’]s) (?!true\b))?{_RATING}[^\w\n]*$"
+)
+# Who speaks in front of "the claim was supported" when no fact-checker does.
+_COURT = re.compile(
+    r"(?i)\b(?:jury|jurors|court|judges?|justices|tribunal|magistrates?)\s+(?:\w+\s+)?"
+    r"(?:found|ruled|held|decided|said|agreed|concluded)(?:\s+that)?\s+\Z"
 )
 
 
 def judges(document: Document, claim: str, share: float) -> bool:
-    """Whether a page holds `share` of the claim's words in one place, and a verdict somewhere."""
-    texts = [document.title or "", *document.sentences]
-    if not _VERDICT.search("\n".join(texts)):
-        return False
+    """Whether a page holds `share` of the claim's words in one place, and a verdict somewhere; or
+    says in its markup that it checks such a claim."""
     wanted = set(terms([claim])[0])
-    return bool(wanted) and any(
-        len(wanted.intersection(found)) >= share * len(wanted) for found in terms(texts)
+
+    def held(texts: list[str]) -> bool:
+        return bool(wanted) and any(
+            len(wanted.intersection(found)) >= share * len(wanted) for found in terms(texts)
+        )
+
+    texts = [document.title or "", *document.sentences]
+    return (_has_verdict("\n".join(texts)) and held(texts)) or held(list(document.checked))
+
+
+def _has_verdict(text: str) -> bool:
+    return any(
+        not _COURT.search(text[max(0, found.start() - 80) : found.start()])
+        for found in _VERDICT.finditer(text)
     )
 
 

@@ -15,17 +15,14 @@ _SPEAKER = re.compile(r"<v(?:\.[^ >]*)?\s+([^>]{1,100})>")
 
 def is_transcript(text: str) -> bool:
     """Whether a text begins as WebVTT or SubRip does."""
-    return bool(_START.match(text[:1000].lstrip().replace("\r\n", "\n")))
+    return bool(_START.match(_lines_ended(text[:1000].lstrip())))
 
 
 def spoken(text: str) -> str:
     """What is said in a transcript, as running text; a new speaker (`<v Name>`) begins a line
     with the name. Automatic captions say each line two or three times as they roll up: once here.
     """
-    cues = [
-        _lines(block)
-        for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n").replace("\r", "\n"))
-    ]
+    cues = [_lines(block) for block in re.split(r"\n\s*\n", _lines_ended(text))]
     cues = [cue for cue in cues if cue]
     pairs = [(a[-1][1], b[0][1]) for a, b in itertools.pairwise(cues) if len(b) > 1]
     rolls = 2 * sum(before == first for before, first in pairs) > len(pairs)
@@ -39,6 +36,11 @@ def spoken(text: str) -> str:
             said.append(f"\n{speaker}:")
         said.append(plain)
     return " ".join(said).replace(" \n", "\n").strip()
+
+
+def _lines_ended(text: str) -> str:
+    """`text` with one kind of line end, of the three that files have."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _lines(block: str) -> list[tuple[str, str]]:

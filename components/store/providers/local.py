@@ -143,5 +143,6 @@ def _document(line: _Line, folder: Path) -> Document:
             sentences=tuple(page.sentences),
             title=document.title or page.title,
             date=document.date or page.date,
+            checked=tuple(page.checked),
         )
     return document

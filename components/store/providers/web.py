@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import httpx
 
 
+AWAY = 5  # queries in a row without a reply, after which no more are asked
+
+
 @dataclasses.dataclass(kw_only=True)
 class WebProvider(Provider):
     """Base of search services. Every reply is kept and never asked for twice.
@@ -37,8 +40,8 @@ class WebProvider(Provider):
     seconds, then twice as long each time, or what Retry-After says. longest_wait: seconds; who
     is told to wait longer stops. timeout: seconds for a reply.
 
-    A query that the service refuses or can't answer raises QueryError, a spent quota, a bad key
-    or a service that is away ProviderError.
+    A query that the service refuses or can't answer raises QueryError; a spent quota, a bad key,
+    or a service that is away or fails AWAY queries in a row raises ProviderError.
     """
 
     shape: ClassVar[str]
@@ -74,6 +77,8 @@ class WebProvider(Provider):
         self._lock = threading.Lock()
         self._next = 0.0  # when the next request may go, on the monotonic clock
         self.requests = 0  # new ones
+        self._failed = 0  # queries in a row that no attempt got a reply to
+        self._away: ProviderError | None = None
 
     # What subclasses write
 
@@ -154,11 +159,17 @@ class WebProvider(Provider):
         self.check()
         wait = self.backoff
         for attempt in range(1, self.attempts + 1):
+            if self._away:  # by other queries, asked at the same time
+                raise self._away
             self._pace()
-            problem, told = self._try(asked)
+            try:
+                problem, told = self._try(asked)
+            except QueryError:  # a refusal is a reply, too
+                self._failed = 0
+                raise
             if isinstance(problem, ClaimflowError):
                 if attempt == self.attempts:
-                    raise problem
+                    raise self._given_up(problem)
                 if told is not None and told > self.longest_wait:
                     raise ProviderError(
                         f"{problem}, and asks to wait {told:.0f} s: start again then. Replies are "
@@ -167,8 +178,22 @@ class WebProvider(Provider):
                 time.sleep(min(wait if told is None else told, self.longest_wait))
                 wait *= 2
             else:
+                self._failed = 0
                 return problem
         raise AssertionError("no attempt")
+
+    def _given_up(self, problem: ClaimflowError) -> ClaimflowError:
+        """What to raise for a query whose last attempt failed: the service may fail them all."""
+        with self._lock:
+            self._failed += 1
+            if self._failed < AWAY:
+                return problem
+            self._away = ProviderError(
+                f"{problem}. So it went with {self._failed} queries in a row, each asked "
+                f"{self.attempts} times: start again when the service is well. Replies are kept in "
+                f"{self.replies}."
+            )
+            return self._away
 
     def _try(self, asked: Reply) -> tuple[Any, float | None]:
         """(body, None), or (the problem, how long to wait if said); what waiting can't mend is
