@@ -1,4 +1,5 @@
-"""SmolLM2 in vLLM beside transformers, on the same chats; both greedy and in bfloat16.
+"""SmolLM2 in vLLM beside transformers, on the same chats; both greedy and in one precision:
+bfloat16, or what `dtype=` says (float32 on a processor that does not multiply bfloat16).
 
 On the CPU vLLM answers 16 at once, transformers one by one and 16 at once; with device=cuda both
 answer 1, 16 and 128 at once. The chats ask for a question about a claim of AVeriTeC's dev split.
@@ -33,6 +34,7 @@ from components.step import Context
 MODEL = Path(assets.SMOLLM2)
 ASK = "Write one question that helps to check this claim: "
 WARM = 16  # chats before anything is timed
+DTYPE = argument("dtype") or "bfloat16"
 NEAR = 0.05  # a gap of log-probability below it is a tie that rounding decides
 
 
@@ -90,7 +92,7 @@ class Bench:
 
     def speed(self, requests: list[Request], most: int, rates: dict[int, float]) -> float:
         """A row: vLLM's tokens a second at `most` at once; ratio: to transformers'."""
-        ours = self.rate(VllmEngine(model=MODEL, queue=most, gpu_memory=0.5), requests)
+        ours = self.rate(VllmEngine(model=MODEL, dtype=DTYPE, queue=most, gpu_memory=0.5), requests)
         for batch, theirs in rates.items():
             name = f"vLLM {most} at once, transformers {batch}"
             self.rows.append(row(name, ours, "tokens/s") | {
@@ -99,7 +101,7 @@ class Bench:
         return ours
 
     def cached(self, requests: list[Request]) -> None:
-        engine = VllmEngine(model=MODEL, queue=16, gpu_memory=0.5)
+        engine = VllmEngine(model=MODEL, dtype=DTYPE, queue=16, gpu_memory=0.5)
         ctx = self.ctx("VllmEngine")
         first, slow = timed(lambda: engine.generate(requests, ctx))
         again = Context(Cache(ctx.cache.folder))
@@ -111,7 +113,9 @@ class Bench:
         """Rows: one adapter for all requests, and `count` with their share of them each."""
         folders = [adapter(self.folder / f"adapter-{n}", n) for n in range(count)]
         engines = [
-            VllmEngine(model=MODEL, adapter=folder, queue=most // count, gpu_memory=0.5)
+            VllmEngine(
+                model=MODEL, dtype=DTYPE, adapter=folder, queue=most // count, gpu_memory=0.5
+            )
             for folder in folders
         ]
         ctx = self.ctx("adapters")
@@ -124,7 +128,7 @@ class Bench:
 
         with ThreadPoolExecutor(count) as pool:
             made, seconds = timed(lambda: sum(pool.map(share, range(count))))
-        one = VllmEngine(model=MODEL, adapter=folders[0], queue=most, gpu_memory=0.5)
+        one = VllmEngine(model=MODEL, dtype=DTYPE, adapter=folders[0], queue=most, gpu_memory=0.5)
         replies, alone = timed(lambda: one.generate(requests, self.ctx("adapters")))
         rate = sum(reply.completion_tokens for reply in replies) / alone
         self.rows.append(row(f"one adapter, {most} at once", rate, "tokens/s"))
@@ -183,7 +187,7 @@ def main() -> None:
         sizes = (1, 16, 128) if cuda else (16,)
         rates = {}
         for batch in (1, 16, 128) if cuda else (1, 16):
-            engine = TransformersEngine(model=MODEL, dtype="bfloat16", batch=batch, threads=threads)
+            engine = TransformersEngine(model=MODEL, dtype=DTYPE, batch=batch, threads=threads)
             rates[batch] = bench.rate(engine, chats(max(least, batch)))
         for most in sizes:
             against = {most: rates[most]} if cuda else rates
@@ -193,7 +197,7 @@ def main() -> None:
             bench.adapters(chats(max(least, 2 * sizes[-1])), sizes[-1])
         bench.compare(chats(least), threads)
         print(f"# load {os.getloadavg()[0]:.1f}", flush=True)
-    finish(bench.rows, "device", "prompts", "tokens", "threads", "adapters")
+    finish(bench.rows, "device", "dtype", "prompts", "tokens", "threads", "adapters")
 
 
 if __name__ == "__main__":
