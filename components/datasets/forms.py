@@ -15,57 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from components.datasets import fever, scifact
+from components.datasets.label_keys import (
+    Labels,
+    SeveralLabelsError,
+    calls_gold,
+    gold_keys,
+    holds_label,
+    is_label,
+    label_key,
+)
 from components.errors import ClaimflowError
-from components.labels import exact_label
 from components.records import AVERITEC_LABELS, Claim, layout_of, outline, read_lines
 
 FACTS = ("FEVER", "SciFact")  # whose evidence is documents
 # Keys that say of a label that it is the prediction, in the forms whose evaluators read them
 _PREDICTED = {"2024": "pred_label", "FEVER": "predicted_label"}
-_GOLD = re.compile(r"(?i)(^|_)(gold|true|truth(?!f)|reference|actual)")
-
-
-class SeveralLabelsError(ClaimflowError):
-    """Records hold labels under several keys, and nothing says which the prediction is."""
-
-    def __init__(self, path: Path, keys: Iterable[str], due: str, form: str) -> None:
-        *others, last = (f"'{key}'" for key in keys)
-        names = f"{', '.join(others)} and {last}"
-        self.cause = f"{path} has labels under {names}, and which is the prediction?"
-        self.remedy = f"Leave only the prediction, under {due}"
-        self.form = form
-        super().__init__(f"{self.cause} {self.remedy}.")
-
-
-class Labels:
-    """Under which keys the records of a file, or the columns of a table, hold labels."""
-
-    def __init__(self) -> None:
-        self._texts: collections.Counter[str] = collections.Counter()
-        self._labels: collections.Counter[str] = collections.Counter()
-        self._groups: set[frozenset[str]] = set()
-
-    def add(self, raw: dict[str, Any]) -> None:
-        said = [key for key, value in raw.items() if isinstance(value, str) and value.strip()]
-        texts = [key for key in said if key != "justification"]  # some models repeat the label
-        self._texts.update(texts)
-        self._labels.update(key for key in texts if _is_label(raw[key]))
-        self._groups.add(frozenset(texts))
-
-    def rivals(self) -> list[str]:
-        """The keys that hold labels in a record where another one does too. Half of a key's texts
-        are labels, where its name does not call it one: other texts may say the same for once."""
-        held = {
-            key
-            for key, count in self._texts.items()
-            if key in _NAMED
-            or (self._labels[key] and ("label" in key or 2 * self._labels[key] >= count))
-        }
-        several = [group & held for group in self._groups if len(group & held) > 1]
-        return [key for key in self._texts if any(key in group for group in several)]
-
-
-_NAMED = {"label", "pred_label", "predicted_label"}  # whatever stands there is one
 
 
 class Forms:
@@ -99,7 +63,7 @@ class Forms:
         if form in _PREDICTED and due in raw:
             return
         holders = _labelled(raw, form)
-        keys = {k for holder in holders for k, v in holder.items() if k in _NAMED or _is_label(v)}
+        keys = {k for holder in holders for k, v in holder.items() if holds_label(k, v)}
         keys.discard("justification")
         if keys <= {due}:
             return
@@ -152,7 +116,7 @@ def form_of(raw: dict[str, Any]) -> str:
         raise ClaimflowError(f"one JSON object, where a list of records is due; {layout}")
     if isinstance(evidence, dict) and "pred_label" not in raw:  # that is AVeriTeC's
         return "SciFact"
-    if _label_key(raw) is None and scifact.is_listed(evidence):
+    if label_key(raw) is None and scifact.is_listed(evidence):
         return "SciFact"
     if {"predicted_label", "predicted_evidence"} & raw.keys():
         averitec = kinds or raw.get("predicted_label") in AVERITEC_LABELS or "pred_label" in raw
@@ -264,7 +228,7 @@ def _called_otherwise(raw: dict[str, Any], form: str) -> dict[str, str]:
     if form == "2024" and not {"questions", "string_evidence"} & raw.keys():
         if _of(raw.get("evidence"), str):
             return {}
-        label = _label_key(raw)
+        label = label_key(raw)
         if "pred_label" not in raw and label is not None:
             due[label] = "pred_label"
         if "predicted_evidence" in raw and "evidence" not in raw:
@@ -278,7 +242,7 @@ def _called_otherwise(raw: dict[str, Any], form: str) -> dict[str, str]:
         renamed = named in raw and "predicted_evidence" not in raw
         renamed = renamed and all(is_sentence(x) or isinstance(x, str) for x in said)
         given = [key for key in _VERDICTS if isinstance(raw.get(key), str)]
-        others = (key for key, value in raw.items() if _is_label(value) and not _calls_gold(key))
+        others = (key for key, value in raw.items() if is_label(value) and not calls_gold(key))
         given += [key for key in others if key not in given]
         # Beside other fields of the gold file, its label is that of the gold file too.
         own = "evidence" in raw and not (renamed and named == "evidence")
@@ -340,9 +304,9 @@ def _possible(raw: dict[str, Any]) -> set[str]:
 def _is_bare(raw: dict[str, Any]) -> bool:
     """Whether it has neither a label nor evidence: only SciFact has such records, and there an
     object stands for none."""
-    if _label_key(raw) is not None or isinstance(raw.get("evidence"), dict):
+    if label_key(raw) is not None or isinstance(raw.get("evidence"), dict):
         return False
-    if any(map(_is_label, raw.values())):
+    if any(map(is_label, raw.values())):
         return False
     if {"pred_label", "predicted_evidence", "questions", "string_evidence"} & raw.keys():
         return False
@@ -355,7 +319,7 @@ def _lacks_label(raw: dict[str, Any]) -> bool:
     items = raw.get("evidence")
     if not isinstance(items, list) or not items or raw.keys().isdisjoint(("id", "claim_id")):
         return False
-    if _label_key(raw) is not None or "pred_label" in raw or gold_keys(raw):
+    if label_key(raw) is not None or "pred_label" in raw or gold_keys(raw):
         return False
     return all(map(is_sentence, items)) or all(map(_is_qa, items))
 
@@ -372,38 +336,7 @@ def _is_2024(raw: dict[str, Any]) -> bool:
         return False
     own = "claim_id" in raw or _of(raw.get("predicted_evidence"), dict)
     own = own or ("label" not in raw and _of(raw.get("evidence"), dict))
-    return own and _label_key(raw) is not None
-
-
-def _label_key(raw: dict[str, Any]) -> str | None:
-    """The key under which a predicted label seems to stand."""
-    labels = (
-        key
-        for key, value in raw.items()
-        if key in ("label", "predicted_label")
-        or (isinstance(value, str) and value in AVERITEC_LABELS and not _calls_gold(key))
-    )
-    return next(labels, None)
-
-
-def gold_keys(raw: dict[str, Any]) -> list[str]:
-    """The keys that hold a label and call it gold."""
-    return [key for key, value in raw.items() if _calls_gold(key) and _is_label(value)]
-
-
-def _calls_gold(key: str) -> bool:
-    """Whether a key calls what it holds gold: gold_label, true_label, label_gold."""
-    return _GOLD.search(key) is not None
-
-
-def _is_label(value: Any) -> bool:
-    """Whether it is a text that is a label of some task, and nothing else."""
-    return isinstance(value, str) and len(value) < 60 and _means_label(value)
-
-
-@functools.lru_cache(maxsize=4096)
-def _means_label(text: str) -> bool:
-    return exact_label(text, AVERITEC_LABELS) is not None  # it knows the others' names too
+    return own and label_key(raw) is not None
 
 
 def _labelled(raw: dict[str, Any], form: str) -> list[dict[str, Any]]:
@@ -426,7 +359,7 @@ def _has_sentences(raw: dict[str, Any]) -> bool:
     found = (items for items in lists if isinstance(items, list) and items)
     if not any(all(map(is_sentence, items)) for items in found):
         return False
-    return any(key in _NAMED or (_is_label(v) and not _calls_gold(key)) for key, v in raw.items())
+    return any(holds_label(key, v) and not calls_gold(key) for key, v in raw.items())
 
 
 def _is_fever(raw: dict[str, Any]) -> bool:

@@ -20,15 +20,8 @@ import msgspec
 
 from components.datasets import fever, findings, scifact
 from components.datasets.base import checked_label
-from components.datasets.forms import (
-    FACTS,
-    Forms,
-    Labels,
-    SeveralLabelsError,
-    is_sentence,
-    misnamed,
-    several,
-)
+from components.datasets.forms import FACTS, Forms, is_sentence, misnamed, several
+from components.datasets.label_keys import Labels, SeveralLabelsError
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (

@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any
 
-from components.datasets.forms import gold_keys
+from components.datasets.label_keys import gold_keys
 from components.datasets.submission import (
     INNER,
     NO_ANSWER,

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from components.datasets.forms import FACTS, SeveralLabelsError
+from components.datasets.forms import FACTS
+from components.datasets.label_keys import SeveralLabelsError
 from components.datasets.submission import is_json, is_table
 from components.errors import ClaimflowError, listed
 from components.files import check_file, check_kind, write_whole

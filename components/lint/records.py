@@ -11,14 +11,8 @@ from typing import Any
 
 import msgspec
 
-from components.datasets.forms import (
-    FACTS,
-    Forms,
-    Labels,
-    SeveralLabelsError,
-    misnamed,
-    several,
-)
+from components.datasets.forms import FACTS, Forms, misnamed, several
+from components.datasets.label_keys import Labels, SeveralLabelsError
 from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, is_header, nans
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
