@@ -10,7 +10,7 @@ from collections.abc import Iterable
 _FAMILIES = (
     {"supported", "supports", "support"},
     {"refuted", "refutes", "refute", "contradict", "contradicts", "contradicted"},
-    {"not enough evidence", "not enough info", "not enough information", "nei"},
+    {"not enough evidence", "not enough info", "not enough information", "nei", "nee"},
     {
         "conflicting evidence cherrypicking",
         "conflicting evidence cherry picking",

@@ -255,3 +255,15 @@ def test_labels_that_are_all_right_are_told_and_gold_evidence_is_noted() -> None
     (warning,) = warnings(said("Refuted", "No."), gold, "AVeriTeC")  # both: one is enough
     assert "this is the gold file" in warning
     assert not remarks(said("Refuted", "No."), gold, "AVeriTeC")
+
+
+def test_justifications_that_are_all_gold_are_told() -> None:
+    gold = [Claim(id=str(n), text=f"Claim {n}.", label="Refuted", justification=f"As {n} says.")
+            for n in range(40)]  # fmt: skip
+    said = {"evidence": [], "label": "Supported", "justification": "As I say."}
+    own = [Prediction(id=claim.id, claim=claim.text, **said) for claim in gold]  # type: ignore[arg-type]
+    assert warnings(own, gold, "AVeriTeC") == []
+    for prediction, claim in zip(own, gold, strict=True):
+        prediction.justification = claim.justification
+    (said,) = warnings(own, gold, "AVeriTeC")
+    assert said.startswith("The justifications are the gold ones word for word")

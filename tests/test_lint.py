@@ -1390,7 +1390,7 @@ def test_a_record_of_fever_with_a_gold_label_of_its_own_is_told(tmp_path: Path) 
     line = {"id": 1, "predicted_label": "REFUTES", "predicted_evidence": [["A", 0]]}
     own = line | {"label": "REFUTES", "evidence": [[[1, 1, "A", 0]]]}
     report = checked(tmp_path, own, repaired=tmp_path / "mended")
-    assert [(f.rule, f.level) for f in report.findings] == [("gold", "error")] * 2
+    assert [(f.rule, f.level) for f in report.findings] == [("gold", "warning")] * 2
     assert json.loads((tmp_path / "mended").read_text()) == line
 
 
@@ -2330,6 +2330,38 @@ def test_a_label_that_is_called_gold_is_no_prediction(tmp_path: Path, key: str) 
         report = checked(tmp_path, [line], repaired=tmp_path / "mended")
         assert f"its only label is '{key}'" in report.errors[0].message
         assert not (tmp_path / "mended").exists()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "id,claim,evi,pred_label,split",
+        "claim_id,claim,evidence,verdict,split",
+        "Id,Claim,Evi,Label,Split",
+    ],
+)
+def test_columns_under_other_names_are_renamed(tmp_path: Path, header: str) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}")
+    other = header + text[text.index("\n") :]
+    report = checked(tmp_path, other, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert report.errors == []
+    assert {f.message.split(",")[0].split()[0] for f in report.findings} == {"column"}
+    assert (tmp_path / "mended.csv").read_text() == text
+    with pytest.raises(ClaimflowError, match="fix=true` renames"):
+        read_submission(tmp_path / "pred.csv")
+
+
+@pytest.mark.parametrize("column", ["note", "", "gold_label", "justification"])
+def test_a_column_more_is_a_warning(tmp_path: Path, column: str) -> None:
+    text = csv_of(f"Who?{INNER}Her.{OUTER}")
+    said = "Supported" if column == "gold_label" else "So it is"
+    more = text.replace("split\n", f"split,{column}\n").replace(",pred\n", f",pred,{said}\n")
+    report = checked(tmp_path, more, "pred.csv", repaired=tmp_path / "mended.csv")
+    assert [(f.rule, f.level) for f in report.findings] == [("schema", "warning")]
+    assert column in report.findings[0].done
+    assert "without ." not in report.findings[0].done
+    assert (tmp_path / "mended.csv").read_text() == text
+    assert [p.label for p in read_submission(tmp_path / "pred.csv")] == ["Refuted"]
 
 
 def test_a_column_of_labels_beside_the_label_is_an_error(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from components.datasets import fever, findings, scifact
 from components.datasets.base import checked_label
 from components.datasets.forms import FACTS, Forms, is_sentence, misnamed, several
-from components.datasets.label_keys import Labels, SeveralLabelsError
+from components.datasets.label_keys import Labels, SeveralLabelsError, calls_gold
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, check_file, check_text, open_text, write_whole
 from components.records import (
@@ -365,7 +365,7 @@ def _read_csv(
             if is_header(row):
                 raise ClaimflowError("the header again, as where files are joined: take it out")
             splits.append(row.get("split") or "")
-            labels.add({name: cell for name, cell in row.items() if name != "split"})
+            labels.add({name: cell for name, cell in row.items() if is_said(name)})
             more: Any = row.pop(None, ())  # type: ignore[call-overload]
             cells = sum(value is not None for value in row.values()) + len(more)
             if cells != len(row):
@@ -383,8 +383,30 @@ def _read_csv(
         raise SeveralLabelsError(path, rivals, "label", "2025")
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """(number of its last line, row) of a CSV of 2025, one at a time.
+_COLUMNS = {
+    "id": ("claimid",),
+    "claim": ("claimtext",),
+    "evi": ("evidence", "predevidence", "predictedevidence"),
+    "label": ("predlabel", "predictedlabel", "prediction", "pred", "verdict"),
+    "split": (),
+}  # of HEADER, and what else they are called, letters alone
+
+
+def misnamed_columns(header: Iterable[str]) -> dict[str, str]:
+    """{column: the name that it should have} of the CSV of 2025, where one column alone can be
+    meant by one that is missing."""
+    header = list(header)
+    found: dict[str, str] = {}
+    for due, others in _COLUMNS.items():
+        meant = [name for name in header if re.sub(r"[\W_]", "", name).lower() in (due, *others)]
+        if due not in header and len(meant) == 1:
+            found[meant[0]] = due
+    return found
+
+
+def csv_rows(path: Path, rename: bool = False) -> Iterator[tuple[int, dict[str, str]]]:
+    """(number of its last line, row) of a CSV of 2025, one at a time. rename: take columns by
+    another name (`misnamed_columns`) for those that are missing.
 
     Raises ClaimflowError when columns are missing or the file is no CSV.
     """
@@ -397,12 +419,15 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             if len(set(names)) < len(names):
                 what = "columns without a name" if names.count("") > 1 else "a column twice"
                 raise ClaimflowError(f"{path} has {what}: its header must be {','.join(HEADER)}.")
-            if missing:
-                stripped = {(name or "").strip() for name in reader.fieldnames or []}
-                spaces = stripped.issuperset(missing) * ", but for white space around names"
+            called = misnamed_columns(names)
+            if rename and set(missing) <= set(called.values()):
+                reader.fieldnames = [called.get(name, name) for name in names]
+            elif missing:
+                but = [f"{name!r} for {due}" for name, due in called.items() if due in missing]
+                mends = "; `flows.lint … fix=true` renames" * (len(but) == len(missing))
                 raise ClaimflowError(
-                    f"{path} has no column {', '.join(missing)}{spaces}: its header must be "
-                    f"{','.join(HEADER)}."
+                    f"{path} has no column {', '.join(missing)}{' but ' * bool(but)}"
+                    f"{', '.join(but)}: its header must be {','.join(HEADER)}{mends}."
                 )
             for row in reader:
                 yield reader.line_num, row
@@ -410,6 +435,12 @@ def csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise ClaimflowError(f"{path} is no CSV file: {error}.") from None
     finally:
         csv.field_size_limit(limit)
+
+
+def is_said(column: str | None) -> bool:
+    """Whether a column of the CSV of 2025 may hold a prediction beside that of `label`: not one
+    that calls itself gold."""
+    return column is not None and column != "split" and not calls_gold(column)
 
 
 def is_header(row: dict[str, str]) -> bool:
@@ -540,15 +571,13 @@ def is_json(path: Path) -> bool:
         raise ClaimflowError(f"{path} is empty.")
     if start[0] in "[{":
         return True
-    if not _named(start.split(",")):
+    if not _named(start.split(",")) or {"model", "doc_id"} <= set(start.split(",")):
         words = start.split()
         what = "it begins with " + repr(start[:40] + "…" * (len(start) > 40))
         if start[0] == "<":
             what = "it is a web page, or XML"
         elif other := next((c for c in ";\t|" if _named(start.split(c))), None):
             what = f"its cells are parted by {other!r}: save it with commas"
-        elif _named(start.lower().split(",")):
-            what = "its header has other letters: write it as it stands here"
         elif {"model", "doc_id"} <= set(start.split(",")):
             what = "a table of systems (SciFact-Open) is read as Parquet, so save it as that"
         elif len(words) == 6 and words[1] == "Q0":
@@ -561,8 +590,12 @@ def is_json(path: Path) -> bool:
 
 
 def _named(cells: list[str]) -> bool:
-    """Whether a header names a column of a submission."""
-    return not {"id", "evi", "label"}.isdisjoint(cell.strip(' "') for cell in cells)
+    """Whether cells, which begin with a header, name a column of a submission, or two that are
+    called otherwise."""
+    names = [cell.strip(' "') for cell in cells]
+    due = {"id", "evi", "label"}
+    called = misnamed_columns(name for name in names[: len(HEADER) + 3] if name.isprintable())
+    return not due.isdisjoint(names) or len(due & set(called.values())) > 1
 
 
 def _prediction(

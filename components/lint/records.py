@@ -13,7 +13,16 @@ import msgspec
 
 from components.datasets.forms import FACTS, Forms, misnamed, several
 from components.datasets.label_keys import Labels, SeveralLabelsError
-from components.datasets.submission import FORMS, HEADER, OUTER, csv_rows, is_header, nans
+from components.datasets.submission import (
+    FORMS,
+    HEADER,
+    OUTER,
+    csv_rows,
+    is_header,
+    is_said,
+    misnamed_columns,
+    nans,
+)
 from components.errors import ClaimflowError, listed, plain
 from components.files import beginning, open_text
 from components.lint import averitec, facts
@@ -157,10 +166,17 @@ def read_csv(linter: Linter) -> str:
         header = next(csv.reader(lines), [])
     if header != HEADER:
         linter.line = 1
-        others = [name for name in header if name not in HEADER]
-        done = f"Mended; without {', '.join(map(cut, others))}" if others else "Mended"
+        called = misnamed_columns(header)
+        for name, due in called.items():
+            message = f"column '{name}', where the form of 2025 has '{due}'"
+            linter.find("schema", message, f"Call it {due}", True)
+        others = [cut(name) or "one without a name" for name in header
+                  if name not in HEADER and name not in called]  # fmt: skip
+        done = f"Mended; without {', '.join(others)}" if others else "Mended"
         message, remedy = f"header {','.join(header)}", f"Write {','.join(HEADER)}"
-        linter.find("schema", message, remedy, True, done=done)
+        if others or [called.get(name, name) for name in header] != HEADER:
+            level = "warning" if set(HEADER) <= set(header) else ""  # evaluators go by the names
+            linter.find("schema", message, remedy, True, level, done)
     before = 1
     cells = 0  # with evidence
     broken: list[Finding] = []  # in what is wrong with delimiters
@@ -168,9 +184,9 @@ def read_csv(linter: Linter) -> str:
     torn: list[Finding] = []  # rows without their cells
     rows = 0
     labels = Labels()
-    for line, row in csv_rows(linter.source):
+    for line, row in csv_rows(linter.source, rename=True):
         linter.line, linter.record = line, None
-        labels.add({name: cell for name, cell in row.items() if name != "split"})
+        labels.add({name: cell for name, cell in row.items() if is_said(name)})
         over, before = line - before, line
         if is_header(row):
             message = "the header again, as where files are joined"

@@ -406,7 +406,7 @@ def _labels(evidence: Iterable[tuple[Pair, GoldSet]]) -> dict[Pair, str | None]:
 def _half(sizes: list[int]) -> int:
     """Fewest claims that hold half of the documents."""
     held = itertools.accumulate(sorted(sizes, reverse=True))
-    return next((n for n, total in enumerate(held, 1) if 2 * total >= sum(sizes)), 0)
+    return next((n for n, total in enumerate(held, 1) if 2 * total >= sum(sizes) > 0), 0)
 
 
 def _percent(part: int, whole: int) -> float | None:

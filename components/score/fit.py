@@ -213,6 +213,10 @@ def warnings(predictions: Sequence[Prediction], gold: Sequence[Claim], form: str
     right = [known[p.id] == p.label.upper() for p in predictions if p.id in known]
     if len(right) >= ALL_RIGHT and all(right):
         return [f"Every label is the gold label ({len(right)} claims): is it the gold file's?"]
+    told = {claim.id: letters(claim.justification or "") for claim in gold}
+    copied = [told.get(p.id) == letters(p.justification) for p in predictions if p.justification]
+    if len(copied) >= ALL_RIGHT and _nearly_all(copied, len(copied)):
+        return ["The justifications are the gold ones word for word: are they the gold file's?"]
     return []
 
 
