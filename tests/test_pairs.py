@@ -152,6 +152,29 @@ def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_p
         step.load(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_a_claim_is_cut_only_where_it_leaves_no_half_to_the_text(name: str, models: Path) -> None:
+    encoder = CrossEncoder(models / name, 1, 33)
+
+    def counts(claim: int, text: int) -> tuple[int, int]:
+        """Words of claim and text that are kept."""
+        ids = encoder.row([("one " * claim, "two " * text)], 0)["input_ids"]
+        assert len(ids) <= 33
+        read = encoder.tokenizer.decode(ids).split()
+        return read.count("one"), read.count("two")
+
+    assert sum(counts(99, 2)) > sum(counts(2, 2))
+    assert counts(99, 2)[1] == counts(2, 2)[1] == 2
+    for words in (40, 99):  # longer than a pair may be, as the last sentence of a document
+        claim, text = counts(words, 99)
+        assert claim >= 10
+        assert text >= 14
+    claim, text = counts(9, 99)
+    assert claim == 9
+    assert text >= 16
+    assert encoder.scores([("one " * 99, "two " * 99)]).shape == (1, 1)
+
+
 def test_a_causal_model_reads_the_claim_last(models: Path, tmp_path: Path) -> None:
     """Padding and companions change nothing; of a text that is too long its end is cut."""
     encoder = CrossEncoder(models / "llama", 1, 24)

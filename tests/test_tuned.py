@@ -166,6 +166,28 @@ def test_killed_and_resumed_gives_the_same_weights(
     assert files(resumed.path) == files(whole.path)
 
 
+@pytest.mark.parametrize("more", [{"updates": 4}, {"patience": 1, "evaluations": 3}])
+def test_killed_after_its_last_checkpoint_it_makes_no_further_update(
+    more: dict[str, int], models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import Trainer
+
+    step = llm(models, rate=0.5, epochs=4, trainer=Training(**(TINY | more)))
+    whole = Context(Cache(tmp_path / "whole"), toys(TOWNS)).model(step)
+
+    def killed(*given: Any) -> None:
+        raise EOFError
+
+    # The Trainer deletes a last checkpoint that is not the best one just before it ends.
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_finalize_training", killed)
+        with pytest.raises(EOFError):
+            Context(Cache(tmp_path / "killed"), toys(TOWNS)).model(step)
+    monkeypatch.setattr(Trainer, "training_step", killed)
+    resumed = Context(Cache(tmp_path / "killed"), toys(TOWNS)).model(step)
+    assert files(resumed.path) == files(whole.path)
+
+
 @pytest.mark.parametrize(
     ("lora", "said"),
     [

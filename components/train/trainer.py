@@ -330,7 +330,13 @@ def tune(
         )
         return {"accuracy": accuracy, "f1_macro": macro, "mean": (accuracy + macro) / 2}
 
-    learned: Any = shared(batches, settings.accumulate, settings.devices)
+    total = -(-len(batches) // settings.accumulate)
+    every = -(-total // (epochs * settings.evaluations))
+    total = over(folder) or min(settings.updates or total, total)
+    # No more than it learns from: going on from its last update, the Trainer makes one more, unless
+    # that ended an epoch.
+    first = batches[: total * settings.accumulate]
+    learned: Any = shared(first, settings.accumulate, settings.devices)
     tested: Any = shared(held, 1, 1)
 
     def only(batch: list[tuple[list[Row], float]]) -> dict[str, Any]:
@@ -349,9 +355,6 @@ def tune(
         for module in base.modules():
             if type(module).__name__ in (base._no_split_modules or ()):
                 module.compile()
-    total = -(-len(batches) // settings.accumulate)
-    every = -(-total // (epochs * settings.evaluations))
-    total = min(settings.updates or total, total)
     no_masks_by_cudnn()
     arguments = TrainingArguments(
         str(folder),
@@ -410,6 +413,17 @@ def tune(
     return [
         entry | {"epoch": round(min(entry["step"] * share, 1.0) * epochs, 4)} for entry in curve
     ]
+
+
+def over(folder: Path) -> int | None:
+    """The update that a training ended with, early or not, whose last checkpoint lies in `folder`;
+    None: it goes on from there, or has none."""
+    states = folder.glob("checkpoint-*/trainer_state.json")
+    known = [json.loads(path.read_bytes()) for path in states]
+    last = max(known, key=lambda state: state["global_step"], default=None)
+    if last and last["stateful_callbacks"]["TrainerControl"]["args"]["should_training_stop"]:
+        return int(last["global_step"])
+    return None
 
 
 def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
