@@ -79,8 +79,8 @@ def parse_label(text: str, labels: Iterable[str]) -> str | None:
     for label in sorted(labels, key=len, reverse=True):
         if re.search(rf"(?<!\w){re.escape(label)}$", closing):
             sentence = _SENTENCE.split(closing.removesuffix(label))[-1]
-            others = [rf"(?<!\w){re.escape(x)}(?!\w)" for x in labels if x != label]
-            unsure = any(re.search(pattern, sentence) for pattern in (_UNSURE, *others))
+            others = [rf"(?<!\w){re.escape(other)}(?!\w)" for other in labels if other != label]
+            unsure = _UNSURE.search(sentence) or any(re.search(x, sentence) for x in others)
             return None if unsure else label
     return None
 

@@ -140,6 +140,8 @@ def fitted(kind: str, model: Path, folder: Path, cache: Path, seed: int = 13) ->
 def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_path: Path) -> None:
     step, trained = fitted(kind, models / "bert", tmp_path / "a", tmp_path / "cache")
     assert files(tmp_path / "a").keys() >= {"model.safetensors", "pairs.json", "curve.json"}
+    (tmp_path / "new").touch()  # others may read the weights as they may read any file
+    assert (tmp_path / "a/model.safetensors").stat().st_mode == (tmp_path / "new").stat().st_mode
     fitted(kind, models / "bert", tmp_path / "b", tmp_path / "other")
     assert files(tmp_path / "a") == files(tmp_path / "b")
     scored = step.scores(step.load(tmp_path / "a")[0], FOUND, DOCUMENTS)

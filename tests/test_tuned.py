@@ -226,6 +226,9 @@ def test_kinds_of_training_are_what_they_say_and_are_used_as_trained(
     config = json.loads((folder / "adapter_config.json").read_text())
     assert {name: config[name] for name in said} == said
     merge(folder, step.model, step.head, tmp_path / "merged")
+    (tmp_path / "new").touch()
+    for file in (folder / "adapter_model.safetensors", tmp_path / "merged/model.safetensors"):
+        assert file.stat().st_mode == (tmp_path / "new").stat().st_mode
     [merged] = llm(models, adapter=tmp_path / "merged").run([case], ctx)
     assert merged.verdict
     assert merged.verdict.probabilities == pytest.approx(expected, abs=2e-6)

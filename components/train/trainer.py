@@ -430,6 +430,7 @@ def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
     """Write the adapter of a PEFT model, or a whole model with its tokenizer, into `folder`: the
     same weights give the same files, wherever the base model lies."""
     model.save_pretrained(folder)
+    share_weights(folder)
     path = folder / "adapter_config.json"
     if not path.exists():
         tokenizer.save_pretrained(folder)
@@ -438,6 +439,17 @@ def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
     config["base_model_name_or_path"] = base.name  # not where it lies here
     config["target_modules"] = sorted(config["target_modules"])  # a set: in any order
     write_whole(path, json.dumps(config, indent=2).encode())
+
+
+def share_weights(folder: Path) -> None:
+    """Give the weights in `folder` the mode of any new file: safetensors makes its files for their
+    owner alone, and others on a machine use the models too."""
+    new = folder / ".new"
+    new.touch()
+    mode = new.stat().st_mode & 0o777
+    new.unlink()
+    for path in folder.glob("*.safetensors"):
+        path.chmod(mode)
 
 
 def sizes(model: Any) -> tuple[int, int]:
