@@ -99,11 +99,11 @@ class Negatives:
         """Warn where the first pass, which has the most negatives, has fewer than were asked for,
         with the ratio that they reach: the curve of a sweep over ratios is flat from there."""
         count = sum(one.count for one in positives)
-        drawn = sum(negative.step == 0 for negative in found)
-        if drawn < self.ratio * count:
+        reached = round(sum(negative.step == 0 for negative in found) / max(count, 1), 1)
+        if count and reached < self.ratio:
             place = f"depth={self.depth} of the ranking"
             warnings.warn(
-                f"negatives.ratio={self.ratio}: {drawn / count:.1f} reached, as "
+                f"negatives.ratio={self.ratio}: {reached} reached, as "
                 f"{'the corpus' if self.strategy == 'random' else place} leaves no more.",
                 stacklevel=2,
             )
