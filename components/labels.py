@@ -37,9 +37,11 @@ _HINTS = {
 _HEDGE = re.compile(r"(?:no[tnr]?|never|un|dis|non|in|mis|ir|semi|half|part\w*|barely)\b|"
                     r"(?:un|dis|non|mis|in|ir)(?=[a-z]{4})")  # fmt: skip
 _FIELD = re.compile(r"(?i)\b(?:label|verdict|veracity)\W*?[:=]\W*([^\n\"`*.;,}]+)")
-_CLAUSE = re.compile(r"[.,;:!?\n]+")
-_NEGATION = re.compile(
-    r"(?i)\b(?:not|no|nor|neither|never|none|nothing|cannot|without|hardly|\w+n['’]t)\b"
+_SENTENCE = re.compile(r"[.!?]+[\"')\]]*\s+|\n+|, but\b")  # what stands before "but" is overruled
+_UNSURE = re.compile(
+    r"(?i:\b(?:not|no|nor|neither|never|none|nothing|cannot|without|hardly|barely|scarcely|\w+n['’]t|"
+    r"lacks?|fails?|doubt\w*|could|might|perhaps|maybe|possibl[ey]|whether|if|unless|between|either|"
+    r"unsure|uncertain|unclear|unable|unlikely)\b)|\bmay\b"  # May is a month
 )
 
 
@@ -56,7 +58,8 @@ def parse_label(text: str, labels: Iterable[str]) -> str | None:
     1. the whole reply is a label;
     2. the last field `label: …` or `verdict: …` (also in JSON or Markdown) holds a label;
     3. the last line is a label, or else the first line is;
-    4. the reply closes with a label spelt exactly as given, in a clause without a negation.
+    4. the reply closes with a label spelt exactly as given, in a sentence without another label, a
+       negation or a doubt.
     In 1 to 3 case and punctuation don't count, and names that other data sets have for the same
     verdict do (REFUTES, NEI). A label anywhere else in prose is never taken: "not enough evidence
     for X, but Refuted" is Refuted, "not supported" is none.
@@ -75,8 +78,10 @@ def parse_label(text: str, labels: Iterable[str]) -> str | None:
     closing = text.rstrip(" \t\r\n.!*\"'`)]}")
     for label in sorted(labels, key=len, reverse=True):
         if re.search(rf"(?<!\w){re.escape(label)}$", closing):
-            clause = _CLAUSE.split(closing.removesuffix(label))[-1]
-            return None if _NEGATION.search(clause) else label
+            sentence = _SENTENCE.split(closing.removesuffix(label))[-1]
+            others = [rf"(?<!\w){re.escape(other)}(?!\w)" for other in labels if other != label]
+            unsure = _UNSURE.search(sentence) or any(re.search(x, sentence) for x in others)
+            return None if unsure else label
     return None
 
 

@@ -81,7 +81,7 @@ def write_predictions(folder: Path, data: Data, refs: list[CaseRef], log: Log) -
     claims: list[Claim] = decode(open_cache(data.scope.cache).get(data.gold) or b"", list[Claim])
     write_lines(folder / "predictions.jsonl", predictions)
     write_submissions(folder, predictions, claims, log)
-    rankings = rankings_of(refs, data.scope.cache)
+    rankings = rankings_of(refs, data.scope.cache, log.config)
     write_lines(folder / "rankings.jsonl", [{"id": k, "documents": v} for k, v in rankings.items()])
     if any(rankings.values()):
         write_trec(folder, claims, rankings)

@@ -255,6 +255,7 @@ def predict(config: DictConfig, data: Data, log: Log, until: str | None = None) 
         with log.stage(name):
             refs, report = run_stage(name, step, refs, scope, config.runner.shard)
         log.line(report)
+        check_through(refs)
         note_training(name, step, scope, log)
     return refs
 
@@ -284,6 +285,7 @@ def learning(config: DictConfig, name: str, node: dict[str, Any], scope: Scope, 
         with log.stage(f"train.{other}"):
             refs, report = run_stage(other, earlier, refs, within, config.runner.shard)
         log.line(msgspec.structs.replace(report, name=f"train.{other}"))
+        check_through(refs)
     return msgspec.structs.replace(scope, cases=open_cache(scope.cache).put(encode(refs)))
 
 
@@ -349,7 +351,7 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     """Score predictions and rankings with every scorer of `config.scorer`."""
     cache = open_cache(data.scope.cache)
     predictions = cache.put(encode(predictions_of(refs, data.scope.cache)))
-    rankings = cache.put(encode(rankings_of(refs, data.scope.cache)))
+    rankings = cache.put(encode(rankings_of(refs, data.scope.cache, config)))
     log.record.predictions_digest = predictions
     scores = Scores()
     claims = decode(cache.get(data.gold) or b"", list[Claim])
@@ -437,12 +439,23 @@ def predictions_of(refs: list[CaseRef], folder: str) -> list[Prediction]:
     ]
 
 
-def rankings_of(refs: list[CaseRef], folder: str) -> Rankings:
-    """Documents found for each claim, best first."""
+def rankings_of(refs: list[CaseRef], folder: str, config: DictConfig) -> Rankings:
+    """Documents found for each claim, best first; also for one that failed on a step behind all
+    that rank."""
     from components.score.retrieval import document_ranking
 
-    cases = [load(ref, ("hits", "queries"), open_cache(folder)) for ref in ok(refs)]
+    rank = {name for name, step in build_steps(config).items() if "hits" in step.writes}
+    found = [ref for ref in refs if not ref.error or rank <= {cost.step for cost in ref.trace}]
+    cases = [load(ref, ("hits", "queries"), open_cache(folder)) for ref in found]
     return {case.claim.id: document_ranking(case) for case in cases}
+
+
+def check_through(refs: list[CaseRef]) -> None:
+    """Raise ClaimflowError where a step has failed on the last claim that was left."""
+    if refs and not ok(refs):
+        raise ClaimflowError(
+            f"No claim came through: all {len(refs)} failed, claim {refs[0].id} as {refs[0].error}"
+        )
 
 
 def ok(refs: list[CaseRef]) -> list[CaseRef]:

@@ -135,6 +135,17 @@ def test_a_claim_without_evidence_is_named(
     assert "repeat a question" not in capsys.readouterr().err
 
 
+def test_no_claim_that_comes_through_is_an_error(demo: Path, tmp_path: Path) -> None:
+    for number in (0, 1):
+        (demo / "knowledge_store" / "dev" / f"{number}.json").unlink()
+    done = command("flows.experiment", *FASTEST, f"path={demo}", "limit=2", "on_error=skip",
+                   "tracking=none", *places(tmp_path))  # fmt: skip
+    assert done.returncode == 1
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: No claim came through: all 2 failed, claim 0 as documents: No ")
+    assert "not scored" not in done.stderr
+
+
 def test_training_claims_are_needed_only_where_a_step_asks(
     experiment: Callable[..., Ran], demo: Path
 ) -> None:

@@ -32,18 +32,34 @@ FEVER = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
         # 4. closing words
         ("There is not enough evidence for X, but Refuted", "Refuted"),
         ("Therefore, the claim is Not Enough Evidence.", "Not Enough Evidence"),
+        ("It could not be checked at first. By S2, of May 2020, the claim is Refuted.", "Refuted"),
+        ("He said that he supported it, and by S1 that is Supported", "Supported"),
         # none
         ("not supported", None),
         ("The claim is not Supported.", None),
         ("There is no evidence that it is Supported.", None),
         ("It isn’t Refuted", None),
+        ("The claim isn't, in my view, Supported", None),
+        ("I doubt that it is Supported", None),
+        ("It may be Supported.", None),
+        ("S1 is from 2.5 years ago; if it still holds, then Supported", None),
+        ("It is unclear: by S1 it is Supported", None),
+        ("It could be Supported or Refuted", None),
+        ("verdict: Supported or Refuted", None),
+        ("Supported/Refuted", None),
+        ("I cannot choose between Supported, Refuted", None),
+        ("Either Supported, or not: Refuted", None),
+        ("By S1 Supported, by S2 Refuted", None),
+        (f"Choose one: {', '.join(AVERITEC_LABELS)}.", None),
+        ("The evidence does not provide enough evidence to support a verdict of Supported, "
+         "Refuted, Not Enough Evidence.", None),
         ("It is supported by many people.", None),
         ("Supported by many, this claim is hard to judge", None),
         ("Unsupported", None),
         ("Mostly true", None),
         ("", None),
     ],
-)
+)  # fmt: skip
 def test_averitec(text: str, label: str | None) -> None:
     assert parse_label(text, AVERITEC_LABELS) == label
 

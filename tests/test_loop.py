@@ -115,7 +115,7 @@ def test_rounds_until_each_claim_is_settled(tmp_path: Path, monkeypatch: Any) ->
     assert len(c.evidence) == 1
     assert c.verdict
     assert c.verdict.label == "Not Enough Evidence"
-    assert c.remarks == ["settled in round 2 of 3"]  # it had nothing more to ask
+    assert c.remarks == ["no further question in round 2 of 3"]
     # A: two rounds of three calls; B: three; C: one, and one more question.
     assert len(Talks.asked) == 6 + 9 + 4
     tokens = dict(ctx.tokens)
@@ -141,7 +141,7 @@ def test_a_claim_that_can_never_be_asked_about_fails_alone(
     assert (a.error, b.error) == (None, None)
     done = load(b, ("evidence", "remarks"), cache)  # its first question is by rules
     assert [pair.question for pair in done.evidence] == ["Is it true that claim B?"]
-    assert done.remarks == [BY_RULES, "settled in round 2 of 3"]
+    assert done.remarks == [BY_RULES, "no further question in round 2 of 3"]
     step.steps["question"].on_empty = "end"  # type: ignore[attr-defined]
     a, b, _ = run_step(step, "loop", begun(cache), Context(cache))
     assert a.error is None

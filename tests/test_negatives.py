@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -105,6 +106,31 @@ def test_negatives_are_data_of_their_own(tmp_path: Path) -> None:
     assert how.kept(one, CORPUS, 1, 13, cache)[1] == artifact
     more = dataclasses.replace(how, ratio=4).kept(one, CORPUS, 1, 13, cache)[1]
     assert more.digest != artifact.digest
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (Negatives(ratio=4, depth=6), "ratio=4: 3.7 reached, as depth=6 of the ranking leaves no"),
+        (Negatives(ratio=28, strategy="random"), "ratio=28: 27.7 reached, as the corpus leaves no"),
+        (Negatives(ratio=28, strategy="annealed"), "ratio=28: 27.7 reached, as depth=50 of the"),
+        (Negatives(ratio=3, depth=6), None),
+    ],
+)
+def test_a_ratio_that_is_not_reached_is_told_once(
+    how: Negatives, said: str | None, tmp_path: Path
+) -> None:
+    few = [
+        Positives(claim=str(n), count=1, gold=gold, ranking=CORPUS)
+        for n, gold in enumerate((["0"], [], ["0", "1", "2"]))
+    ]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            how.kept(few, CORPUS, 2, 13, Cache(tmp_path))
+    told = [text for x in found if "reached" in (text := str(x.message))]
+    assert len(told) == (said is not None)
+    assert all(str(said) in text for text in told)
 
 
 text = st.sampled_from("abcd")

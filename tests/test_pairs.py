@@ -140,6 +140,8 @@ def fitted(kind: str, model: Path, folder: Path, cache: Path, seed: int = 13) ->
 def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_path: Path) -> None:
     step, trained = fitted(kind, models / "bert", tmp_path / "a", tmp_path / "cache")
     assert files(tmp_path / "a").keys() >= {"model.safetensors", "pairs.json", "curve.json"}
+    (tmp_path / "new").touch()  # others may read the weights as they may read any file
+    assert (tmp_path / "a/model.safetensors").stat().st_mode == (tmp_path / "new").stat().st_mode
     fitted(kind, models / "bert", tmp_path / "b", tmp_path / "other")
     assert files(tmp_path / "a") == files(tmp_path / "b")
     scored = step.scores(step.load(tmp_path / "a")[0], FOUND, DOCUMENTS)
@@ -150,6 +152,29 @@ def test_trained_by_seed_and_used_from_the_folder(kind: str, models: Path, tmp_p
         step.load(tmp_path / "a")
     with pytest.raises(ClaimflowError, match=r"no pairs\.json"):
         step.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_a_claim_is_cut_only_where_it_leaves_no_half_to_the_text(name: str, models: Path) -> None:
+    encoder = CrossEncoder(models / name, 1, 33)
+
+    def counts(claim: int, text: int) -> tuple[int, int]:
+        """Words of claim and text that are kept."""
+        ids = encoder.row([("one " * claim, "two " * text)], 0)["input_ids"]
+        assert len(ids) <= 33
+        read = encoder.tokenizer.decode(ids).split()
+        return read.count("one"), read.count("two")
+
+    assert sum(counts(99, 2)) > sum(counts(2, 2))
+    assert counts(99, 2)[1] == counts(2, 2)[1] == 2
+    for words in (40, 99):  # longer than a pair may be, as the last sentence of a document
+        claim, text = counts(words, 99)
+        assert claim >= 10
+        assert text >= 14
+    claim, text = counts(9, 99)
+    assert claim == 9
+    assert text >= 16
+    assert encoder.scores([("one " * 99, "two " * 99)]).shape == (1, 1)
 
 
 def test_a_causal_model_reads_the_claim_last(models: Path, tmp_path: Path) -> None:

@@ -166,6 +166,28 @@ def test_killed_and_resumed_gives_the_same_weights(
     assert files(resumed.path) == files(whole.path)
 
 
+@pytest.mark.parametrize("more", [{"updates": 4}, {"patience": 1, "evaluations": 3}])
+def test_killed_after_its_last_checkpoint_it_makes_no_further_update(
+    more: dict[str, int], models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import Trainer
+
+    step = llm(models, rate=0.5, epochs=4, trainer=Training(**(TINY | more)))
+    whole = Context(Cache(tmp_path / "whole"), toys(TOWNS)).model(step)
+
+    def killed(*given: Any) -> None:
+        raise EOFError
+
+    # The Trainer deletes a last checkpoint that is not the best one just before it ends.
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_finalize_training", killed)
+        with pytest.raises(EOFError):
+            Context(Cache(tmp_path / "killed"), toys(TOWNS)).model(step)
+    monkeypatch.setattr(Trainer, "training_step", killed)
+    resumed = Context(Cache(tmp_path / "killed"), toys(TOWNS)).model(step)
+    assert files(resumed.path) == files(whole.path)
+
+
 @pytest.mark.parametrize(
     ("lora", "said"),
     [
@@ -204,6 +226,9 @@ def test_kinds_of_training_are_what_they_say_and_are_used_as_trained(
     config = json.loads((folder / "adapter_config.json").read_text())
     assert {name: config[name] for name in said} == said
     merge(folder, step.model, step.head, tmp_path / "merged")
+    (tmp_path / "new").touch()
+    for file in (folder / "adapter_model.safetensors", tmp_path / "merged/model.safetensors"):
+        assert file.stat().st_mode == (tmp_path / "new").stat().st_mode
     [merged] = llm(models, adapter=tmp_path / "merged").run([case], ctx)
     assert merged.verdict
     assert merged.verdict.probabilities == pytest.approx(expected, abs=2e-6)

@@ -26,9 +26,9 @@ class Loop(Nested):
     Not Enough Evidence that of FZIGOT (2025).
 
     Each round of each step is in the cache by itself, as the steps of a pipeline are. A remark
-    says in which round each claim was settled, or that none did, where `until` names a label;
-    `rounds` says what each round asked, found and thought. A claim that has evidence from before
-    the loop and no question in it goes on as it came.
+    says which round settled each claim, by its label or for want of a further question, or that
+    none did, where `until` names a label; `rounds` says what each round asked, found and thought.
+    A claim that has evidence from before the loop and no question in it goes on as it came.
     """
 
     steps: dict[str, Step]
@@ -78,8 +78,8 @@ class Loop(Nested):
                 for before, after in zip(
                     open_, run_step(step, f"{name}, round {number}", open_, ctx), strict=True
                 ):
-                    if not after.error and self._settles(step, after, ctx):
-                        settled[after.id] = f"settled in round {number} of {self.rounds}"
+                    if not after.error and (how := self._settles(step, after, ctx)):
+                        settled[after.id] = f"{how} in round {number} of {self.rounds}"
                     refs[after.id] = self._grown(step, before, after, ctx)
                     told[after.id] += [
                         f"round {number}, {name}: {line}" for line in self._told(step, after, ctx)
@@ -91,11 +91,14 @@ class Loop(Nested):
             case.rounds = told[case.claim.id]
         return cases
 
-    def _settles(self, step: Step, ref: CaseRef, ctx: Context) -> bool:
+    def _settles(self, step: Step, ref: CaseRef, ctx: Context) -> str | None:
+        """What settles a claim after a step, in words; None: nothing."""
         case = load(ref, step.writes, ctx.cache)
         if "questions" in step.writes and not case.questions:
-            return True
-        return bool("verdict" in step.writes and case.verdict and case.verdict.label in self.until)
+            return "no further question"
+        if "verdict" in step.writes and case.verdict and case.verdict.label in self.until:
+            return "settled"
+        return None
 
     def _grown(self, step: Step, before: CaseRef, after: CaseRef, ctx: Context) -> CaseRef:
         """`after`, with the evidence of earlier rounds in front of what this one found."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
+from components.train.trainer import share_weights
 
 
 def merge(folder: Path, base: Path, outputs: int | None, to: Path) -> None:
@@ -36,4 +37,5 @@ def merge(folder: Path, base: Path, outputs: int | None, to: Path) -> None:
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(folder, to, ignore=shutil.ignore_patterns("adapter_*", "manifest.json"))
     PeftModel.from_pretrained(model, folder).merge_and_unload().save_pretrained(to)
+    share_weights(to)
     AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(to)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import warnings
 from pathlib import Path
 
 from components.cache import Artifact, Cache, key_of
@@ -94,13 +95,29 @@ class Negatives:
                 found += [Negative(claim=one.claim, doc=doc, step=step) for doc in docs]
         return found
 
+    def check_ratio(self, positives: list[Positives], found: list[Negative]) -> None:
+        """Warn where the first pass, which has the most negatives, has fewer than were asked for,
+        with the ratio that they reach: the curve of a sweep over ratios is flat from there."""
+        count = sum(one.count for one in positives)
+        reached = round(sum(negative.step == 0 for negative in found) / max(count, 1), 1)
+        if count and reached < self.ratio:
+            place = f"depth={self.depth} of the ranking"
+            warnings.warn(
+                f"negatives.ratio={self.ratio}: {reached} reached, as "
+                f"{'the corpus' if self.strategy == 'random' else place} leaves no more.",
+                stacklevel=2,
+            )
+
     def kept(
         self, positives: list[Positives], corpus: list[str], passes: int, seed: int, cache: Cache
     ) -> tuple[list[Negative], Artifact]:
-        """`sample`, once: the negatives as data of their own, with their digest."""
+        """`sample`, once: the negatives as data of their own, with their digest. Warns where they
+        are fewer than the ratio asks for."""
 
         def build(folder: Path) -> None:
-            write_whole(folder / FILE, encode(self.sample(positives, corpus, passes, seed)))
+            found = self.sample(positives, corpus, passes, seed)
+            self.check_ratio(positives, found)
+            write_whole(folder / FILE, encode(found))
 
         key = key_of("negatives", identity(self), positives, corpus, passes, seed)
         artifact = cache.artifact(key, build)

@@ -256,7 +256,8 @@ class CrossEncoder:
     def row(self, pairs: list[Pair], label: int) -> Row:
         """The input for pairs that are judged together; `label` says which, or what, is right.
 
-        Of a pair that is too long the text is cut, not the claim.
+        Of a pair that is too long the text is cut; and the claim too where it has more than half of
+        `max_length`, which then is left to the text as far as that needs it.
         """
         claims, texts = ([well_formed(pair[i]) for pair in pairs] for i in (0, 1))
         first, second = claims, texts
@@ -266,7 +267,7 @@ class CrossEncoder:
             found = self.tokenizer(
                 first,
                 second,
-                truncation="only_first" if self.causal else "only_second",
+                truncation="longest_first",  # which leaves both half, or more if one needs less
                 max_length=self.max_length,
             )
         parts = [{name: found[name][i] for name in found} for i in range(len(pairs))]

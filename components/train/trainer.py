@@ -330,7 +330,13 @@ def tune(
         )
         return {"accuracy": accuracy, "f1_macro": macro, "mean": (accuracy + macro) / 2}
 
-    learned: Any = shared(batches, settings.accumulate, settings.devices)
+    total = -(-len(batches) // settings.accumulate)
+    every = -(-total // (epochs * settings.evaluations))
+    total = over(folder) or min(settings.updates or total, total)
+    # No more than it learns from: going on from its last update, the Trainer makes one more, unless
+    # that ended an epoch.
+    first = batches[: total * settings.accumulate]
+    learned: Any = shared(first, settings.accumulate, settings.devices)
     tested: Any = shared(held, 1, 1)
 
     def only(batch: list[tuple[list[Row], float]]) -> dict[str, Any]:
@@ -349,9 +355,6 @@ def tune(
         for module in base.modules():
             if type(module).__name__ in (base._no_split_modules or ()):
                 module.compile()
-    total = -(-len(batches) // settings.accumulate)
-    every = -(-total // (epochs * settings.evaluations))
-    total = min(settings.updates or total, total)
     no_masks_by_cudnn()
     arguments = TrainingArguments(
         str(folder),
@@ -412,10 +415,22 @@ def tune(
     ]
 
 
+def over(folder: Path) -> int | None:
+    """The update that a training ended with, early or not, whose last checkpoint lies in `folder`;
+    None: it goes on from there, or has none."""
+    states = folder.glob("checkpoint-*/trainer_state.json")
+    known = [json.loads(path.read_bytes()) for path in states]
+    last = max(known, key=lambda state: state["global_step"], default=None)
+    if last and last["stateful_callbacks"]["TrainerControl"]["args"]["should_training_stop"]:
+        return int(last["global_step"])
+    return None
+
+
 def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
     """Write the adapter of a PEFT model, or a whole model with its tokenizer, into `folder`: the
     same weights give the same files, wherever the base model lies."""
     model.save_pretrained(folder)
+    share_weights(folder)
     path = folder / "adapter_config.json"
     if not path.exists():
         tokenizer.save_pretrained(folder)
@@ -424,6 +439,17 @@ def save(model: Any, tokenizer: Any, base: Path, folder: Path) -> None:
     config["base_model_name_or_path"] = base.name  # not where it lies here
     config["target_modules"] = sorted(config["target_modules"])  # a set: in any order
     write_whole(path, json.dumps(config, indent=2).encode())
+
+
+def share_weights(folder: Path) -> None:
+    """Give the weights in `folder` the mode of any new file: safetensors makes its files for their
+    owner alone, and others on a machine use the models too."""
+    new = folder / ".new"
+    new.touch()
+    mode = new.stat().st_mode & 0o777
+    new.unlink()
+    for path in folder.glob("*.safetensors"):
+        path.chmod(mode)
 
 
 def sizes(model: Any) -> tuple[int, int]:
