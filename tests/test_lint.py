@@ -2,6 +2,7 @@
 
 import collections
 import datetime
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -1414,18 +1415,6 @@ def test_evidence_of_fever_that_cannot_be_read_is_not_deleted(tmp_path: Path) ->
     assert json.loads((tmp_path / "mended").read_text()) == line | {"id": 1}
 
 
-def test_fever_under_the_names_of_the_gold_file_is_renamed(tmp_path: Path) -> None:
-    lines = [
-        {"id": 1, "label": "REFUTES", "evidence": [["A", 0]]},
-        {"id": 2, "label": "NOT ENOUGH INFO", "evidence": []},
-    ]
-    text = "\n".join(map(json.dumps, lines))
-    report = checked(tmp_path, text, repaired=tmp_path / "mended")
-    assert (report.form, report.errors) == ("FEVER", [])
-    found = read_submission(tmp_path / "mended")
-    assert [(p.label, len(p.findings)) for p in found] == [("REFUTES", 1), ("NOT ENOUGH INFO", 0)]
-
-
 def test_a_repair_makes_up_no_label(tmp_path: Path) -> None:
     checked(tmp_path, {"id": 1.0, "predicted_evidence": [["A", 0]]}, repaired=tmp_path / "mended")
     assert "predicted_label" not in json.loads((tmp_path / "mended").read_text())
@@ -2421,8 +2410,13 @@ def test_gold_rows_among_others_never_become_predictions(tmp_path: Path) -> None
         read_submission(tmp_path / "pred.csv")
 
 
-@pytest.mark.parametrize("key", ["pred_evidence", "evidence"])
-@pytest.mark.parametrize("label", ["pred_label", "prediction", "pred"])
+@pytest.mark.parametrize(
+    ("label", "key"),
+    [
+        *itertools.product(["pred_label", "prediction", "pred"], ["pred_evidence", "evidence"]),
+        ("label", "evidence"),  # as in the gold file
+    ],
+)
 def test_lists_of_page_and_line_are_of_fever(tmp_path: Path, key: str, label: str) -> None:
     lines = [
         {"id": 1, label: "NOT ENOUGH INFO", key: []},

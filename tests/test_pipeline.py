@@ -403,16 +403,22 @@ def test_code_is_followed_however_it_is_imported_and_is_imported_with_its_key(
     assert len(found - {before}) == 2
 
 
+def package(folder: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> str:
+    """The name of a package whose module `step` has these lines; NAME in them is the name."""
+    name = f"package_{uuid.uuid4().hex}"
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text("")
+    (folder / name / "step.py").write_text(step.replace("NAME", name))
+    monkeypatch.syspath_prepend(folder)
+    return name
+
+
 def test_an_optional_import_that_fails_is_in_the_key_and_harms_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"package_{uuid.uuid4().hex}"
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "__init__.py").write_text("")
+    lines = "try:\n    from NAME import extra\nexcept ImportError:\n    extra = None\n"
+    name = package(tmp_path, monkeypatch, lines)
     (tmp_path / name / "extra.py").write_text("import not_installed\n")
-    lines = f"try:\n    from {name} import extra\nexcept ImportError:\n    extra = None\n"
-    (tmp_path / name / "step.py").write_text(lines)
-    monkeypatch.syspath_prepend(tmp_path)
     before = code_version(f"{name}.step")
     (tmp_path / name / "extra.py").write_text("import not_installed_either\n")
     code_version.cache_clear()
@@ -423,12 +429,8 @@ def test_an_optional_import_that_fails_is_in_the_key_and_harms_nothing(
 def test_an_import_below_a_module_that_is_not_there_harms_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"package_{uuid.uuid4().hex}"
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "__init__.py").write_text("")
-    lines = f"try:\n    from {name}.gone.deep import x\nexcept ImportError:\n    x = None\n"
-    (tmp_path / name / "step.py").write_text(lines)
-    monkeypatch.syspath_prepend(tmp_path)
+    lines = "try:\n    from NAME.gone.deep import x\nexcept ImportError:\n    x = None\n"
+    name = package(tmp_path, monkeypatch, lines)
     assert code_version(f"{name}.step")
 
 
