@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from components.cache import Cache
 from components.errors import ClaimflowError
-from components.train.negatives import Negative, Negatives, Positives, corrupted
+from components.train.corruptions import PARTS, Corruptions
+from components.train.negatives import Negative, Negatives, Positives
 
 CORPUS = [str(n) for n in range(30)]
 documents = st.lists(st.sampled_from(CORPUS), unique=True, max_size=20)
@@ -136,24 +137,43 @@ def test_a_ratio_that_is_not_reached_is_told_once(
 text = st.sampled_from("abcd")
 
 
-@given(st.lists(st.tuples(text, text, text), unique=True, max_size=12), st.integers(0, 3))
+@given(
+    st.lists(st.tuples(text, text, text), unique=True, max_size=12),
+    st.integers(1, 9),
+    st.lists(st.sampled_from(PARTS), unique=True, min_size=1),
+    st.integers(1, 3),
+)
 def test_corruption_changes_one_part_and_makes_no_positive(
-    triples: list[tuple[str, str, str]], rounds: int
+    triples: list[tuple[str, str, str]], ratio: int, parts: list[str], passes: int
 ) -> None:
-    found = corrupted(triples, rounds, 13)
-    assert found == corrupted(triples, rounds, 13)
-    for triple, made in zip(triples, found, strict=True):
-        assert len(made) <= 3 * rounds
-        for other in made:
-            assert other not in triples
-            assert sum(a != b for a, b in zip(triple, other, strict=True)) == 1
+    how = Corruptions(ratio=ratio, parts=parts)
+    found = how.sample(triples, passes, 13)
+    assert found == how.sample(triples, passes, 13)
+    for one in found:
+        assert one.triple not in triples
+        pairs = zip(PARTS, triples[one.of], one.triple, strict=True)
+        assert [part for part, a, b in pairs if a != b] == [one.part]
+        assert one.part in parts
+    each = Counter((one.of, one.step) for one in found)
+    assert all(count <= ratio and step < passes for (_, step), count in each.items())
+    assert len({(one.of, one.step, one.triple) for one in found}) == len(found)
 
 
-def test_corruption_of_parts_that_all_differ_is_whole() -> None:
+def test_corruption_of_parts_that_all_differ_is_whole(tmp_path: Path) -> None:
     triples = [(f"claim {n}", f"question {n}", f"answer {n}") for n in range(8)]
-    for triple, made in zip(triples, corrupted(triples, 3, 13), strict=True):
-        changed = [next(n for n in range(3) if triple[n] != other[n]) for other in made]
-        assert changed == [0, 1, 2] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found, kept = Corruptions().kept(triples, 2, 13, Cache(tmp_path))
+    for of in range(8):
+        for step in range(2):
+            made = [one for one in found if (one.of, one.step) == (of, step)]
+            assert [one.part for one in made] == ["claim", "question", "answer"] * 3
+    assert [one.triple for one in found if one.step] != [
+        one.triple for one in found if not one.step
+    ]
+    assert Corruptions().kept(triples, 2, 13, Cache(tmp_path)) == (found, kept)
+    with pytest.warns(UserWarning, match=r"ratio=9: 3.0 reached, as 2 gold questions"):
+        Corruptions().kept(triples[:2], 1, 13, Cache(tmp_path))
 
 
 def test_settings_that_cannot_be() -> None:
@@ -161,3 +181,8 @@ def test_settings_that_cannot_be() -> None:
         Negatives(strategy="soft")
     with pytest.raises(ClaimflowError, match="0 or more"):
         Negatives(ratio=-1)
+    with pytest.raises(ClaimflowError, match="ratio is 1 or more, not 0"):
+        Corruptions(ratio=0)
+    for parts in ([], ["claim", "label"]):
+        with pytest.raises(ClaimflowError, match="parts are of claim, question, answer, not"):
+            Corruptions(parts=parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,20 @@ import pytest
 from components.cache import Cache
 from components.errors import ClaimflowError
 from components.files import home
-from components.records import Claim, Document, Finding, GoldSet
+from components.records import (
+    Answer,
+    Case,
+    Claim,
+    Document,
+    Evidence,
+    Finding,
+    GoldSet,
+    Question,
+)
 from components.step import Context
+from components.train import best_pairs
+from components.train.best_pairs import TrainedBestPairs, gold_odds
+from components.train.corruptions import Corruption, Corruptions
 from components.train.entail import (
     Decision,
     Entailment,
@@ -134,6 +147,74 @@ def fitted(kind: str, model: Path, folder: Path, cache: Path, seed: int = 13) ->
         for c in cloze_claims(list(DOCUMENTS.values()))
     ]
     return step, step.train(FOUND, cloze, DOCUMENTS, folder, ctx)
+
+
+def asked(n: int) -> Claim:
+    """A claim on one of two subjects, whose question and answer name it, too."""
+    word = ("port", "bridge")[n % 2]
+    question = Question(
+        question=f"When was the {word} {n} opened?",
+        answers=[Answer(answer=f"The {word} was opened in {n}.", answer_type="Extractive")],
+    )
+    return Claim(id=str(n), text=f"The {word} {n} is open.", label="Refuted", questions=[question])
+
+
+def test_pairs_that_fit_the_claim_stay(models: Path, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"model": models / "bert", "trainer": TINY, "rate": 1e-3, "epochs": 2}
+    step = TrainedBestPairs(corruptions=Corruptions(ratio=3), k=2, **more)
+    claims = [asked(n) for n in range(12)]
+    weights = []
+    for name in ("a", "b"):
+        ctx = Context(Cache(tmp_path / name), train=claims, seed=13)
+        cases = [
+            Case(
+                claim=claims[0],
+                evidence=[Evidence(question=q, answer=f"{q} yes.") for q in ("A?", "B?", "A?")],
+            ),
+            Case(claim=claims[1]),
+        ]
+        done = step.run(cases, ctx)
+        folder = Path(ctx.model(step).path)
+        weights.append(files(folder))
+    assert weights[0] == weights[1]
+    known = json.loads((folder / "pairs.json").read_text("utf-8"))
+    assert known["labels"] == ["corrupted", "gold"]
+    assert known["negatives"]
+    assert 0 <= known["held_out"]["hits_at_1 among its corruptions"]["value"] <= 1
+    [kept, none] = [case.evidence for case in done]
+    assert none == []
+    encoder, _ = step.opened(ctx)
+    odds = gold_odds(encoder, [(claims[0].text, f"{q} {q} yes.") for q in ("A?", "B?")])
+    assert [pair.question for pair in kept] == (["A?"] * 2 if odds[0] > odds[1] else ["B?", "A?"])
+
+
+def test_pairs_stand_above_their_corruptions_or_not(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold = [("c", "q", "a"), ("c", "r", "b"), ("d", "s", "e")]
+    against = [
+        Corruption(of=0, step=0, part="claim", triple=("d", "q", "a")),
+        Corruption(of=0, step=0, part="answer", triple=("c", "q", "b")),
+        Corruption(of=1, step=0, part="answer", triple=("c", "r", "a")),
+        Corruption(of=2, step=0, part="claim", triple=("c", "s", "e")),
+    ]
+    said = {"q a": 1.0, "r b": 0.0, "s e": 2.0, "q b": 1.5, "r a": -1.0}
+    odds = {("d", "q a"): 0.0, ("c", "s e"): 2.0}
+    monkeypatch.setattr(
+        best_pairs, "gold_odds", lambda _, pairs: [odds.get(p, said[p[1]]) for p in pairs]
+    )
+    # Of claim c the second pair stands above its corruption, the first below one; d's is equal.
+    assert best_pairs.hits(None, gold, against).value == pytest.approx(1 / 3)  # type: ignore[arg-type]
+
+
+def test_pairs_need_gold_questions(models: Path, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"model": models / "bert", "trainer": TINY}
+    with pytest.raises(ClaimflowError, match="k of at least 1"):
+        TrainedBestPairs(k=0, **more)
+    bare = [Claim(id=str(n), text=f"Claim {n}.", label="Refuted") for n in range(4)]
+    ctx = Context(Cache(tmp_path), train=bare)
+    with pytest.raises(ClaimflowError, match="0 training claims have gold questions and answers"):
+        TrainedBestPairs(**more).run([Case(claim=bare[0])], ctx)
 
 
 @pytest.mark.parametrize("kind", ["nli", "reranker"])

@@ -31,6 +31,8 @@ TASKS = {  # what to change of each, so that it is quick
     "verdict": ["verdict.model={llama}"],
     "question": ["question.model={llama}"],
     "answer": ["answer.model={llama}", "answer.characters=150"],
+    "best_pairs": ["answerer.best.model={bert}", "answerer.best.corruptions.ratio=3",
+                   "answerer.best.epochs=1"],
     "nli": ["verdict.model={bert}", "dataset=scifact", "path={scifact}", "retriever=bm25s",
             "verdict.negatives.ratio=1", "verdict.epochs=1"],
     "rationale": ["verdict.rationale.model={bert}", "dataset=scifact", "path={scifact}"],
@@ -96,7 +98,7 @@ def test_a_task(task: str, place: Place, capsys: pytest.CaptureFixture[str]) -> 
     assert not [p for p in folder.rglob("*") if p.suffix in (".bin", ".pt", ".pth", ".pkl")]
 
     card = (folder / "README.md").read_text("utf-8")
-    data = "demo" if task in LORA else "scifact"
+    data = "demo" if task in (*LORA, "best_pairs") else "scifact"
     base = "llama" if task in LORA else "bert"
     for part in (
         f"base_model: {base}", "digest of its files", f"- Data: {data} train, digest",

@@ -59,7 +59,7 @@ class RewrittenAnswers(Prompted):
 @dataclasses.dataclass(kw_only=True)
 class BestPairs(Step):
     """Only the `k` pairs that fit the claim best, best first; each is compared with the claim as
-    one text of question and answer (the baseline of 2024, UHH and SK_DU).
+    one text of question and answer (UHH and SK_DU, AVeriTeC 2024).
 
     by: what compares them, a re-ranker of passages. Equal ones stand in the order that they had.
     """

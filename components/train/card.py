@@ -28,6 +28,7 @@ PIPELINES = {
     "nli": "text-classification",
     "rationale": "text-classification",
     "reranker": "text-ranking",
+    "best_pairs": "text-ranking",
     "question": "text-generation",
     "answer": "text-generation",
 }

@@ -1,4 +1,4 @@
-"""Negative examples: documents that are no evidence for a claim, and corrupted triples.
+"""Negative examples: documents that are no evidence for a claim.
 
 How many a model sees for each positive decides between precision and recall (Wadden et al. 2022,
 section 4 and appendix A.4).
@@ -19,8 +19,6 @@ from components.step import identity
 
 FILE = "negatives.json"
 STRATEGIES = ("random", "hard", "annealed")
-
-Triple = tuple[str, str, str]  # claim, question, answer
 
 
 class Positives(Record):
@@ -122,30 +120,3 @@ class Negatives:
         key = key_of("negatives", identity(self), positives, corpus, passes, seed)
         artifact = cache.artifact(key, build)
         return decode((Path(artifact.path) / FILE).read_bytes(), list[Negative]), artifact
-
-
-def corrupted(triples: list[Triple], rounds: int, seed: int) -> list[list[Triple]]:
-    """For each triple, `rounds` times three negatives: with another triple's claim, with another's
-    question, and with another's answer (Schlichtkrull et al. 2023: 3 rounds).
-
-    None is one of `triples`, whatever it was made from; a triple that can't be corrupted so, as
-    all others have the same part, has fewer.
-    """
-    known = set(triples)
-    parts = [list(dict.fromkeys(triple[n] for triple in triples)) for n in range(3)]
-    found = []
-    for at, triple in enumerate(triples):
-        rng = random.Random(key_of(seed, at, triple))
-        made: list[Triple] = []
-        for _ in range(rounds):
-            for n, others in enumerate(parts):
-                # Few others would be no negative, so most draws are over at once.
-                for other in rng.sample(others, min(len(others), 10)):
-                    parted = list(triple)
-                    parted[n] = other
-                    claim, question, answer = parted
-                    if (claim, question, answer) not in known:
-                        made.append((claim, question, answer))
-                        break
-        found.append(made)
-    return found
