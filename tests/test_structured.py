@@ -143,6 +143,28 @@ def test_need_of_a_70b_model(tmp_path: Path) -> None:
         check(quantised, "float16", 131_072, 40 * GIB, "on the card")
 
 
+def test_need_of_a_model_that_is_quantised_while_it_is_loaded(tmp_path: Path) -> None:
+    folder = model(tmp_path, 141_107_412_992, vocab_size=128_256, tie_word_embeddings=False)
+    tables = 2 * 128_256 * 8192 * 2
+    inner = 141_107_412_992 - tables
+    assert need(folder, "bfloat16", "fp8").weights == tables + inner // 2
+    assert need(folder, "bfloat16", "bitsandbytes").weights == tables + inner // 4
+    check(folder, "bfloat16", 8192, 72 * GIB, "on the card", "fp8")
+    with pytest.raises(
+        ClaimflowError, match=r"67\.7 for its weights in fp8 and 2\.50"
+    ):
+        check(folder, "bfloat16", 8192, 60 * GIB, "on the card", "fp8")
+    with pytest.raises(
+        ClaimflowError, match=r"is not quantised, and llm\.quantization=awq: name"
+    ):
+        need(folder, "bfloat16", "awq")
+    quantised = model(tmp_path, 39_800_000_000, quantization_config={"quant_method": "awq"})
+    for name in ("awq", "awq_marlin"):
+        assert need(quantised, "float16", name).weights == 39_800_000_000
+    with pytest.raises(ClaimflowError, match=r"quantised by awq, and .*=fp8: set it to awq, or"):
+        need(quantised, "float16", "fp8")
+
+
 def test_no_language_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "vit"}')
     with pytest.raises(ClaimflowError, match="does not describe a language model"):

@@ -12,6 +12,7 @@ from components.records import Record
 GIB = 1024**3
 LARGE = 16 * GIB
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+LOADING = {"fp8": 1.0, "bitsandbytes": 0.5}  # bytes of a weight that is quantised as it is loaded
 
 
 class Need(Record):
@@ -25,14 +26,16 @@ class Need(Record):
         return self.weights + context * self.per_token
 
 
-def need(folder: Path, dtype: str) -> Need:
+def need(folder: Path, dtype: str, quantization: str | None = None) -> Need:
     """What the model in `folder` takes when it is loaded as `dtype`.
 
-    Weights count as they lie on disk; those that are not quantised are converted to `dtype`. Keys
+    Weights count as they lie on disk; those that are not quantised there are converted to `dtype`,
+    or to the bits of `quantization`, but for the embeddings of tokens, which stay as they are. Keys
     and values: two a layer, of the key heads' size, in `dtype`. Sliding windows and a cache of
     fewer bits take less than is said here.
 
-    Raises ClaimflowError when the folder has no config.json, or one without layers and heads.
+    Raises ClaimflowError when the folder has no config.json, or one without layers and heads, and
+    when its weights are not, and can't be, quantised by `quantization`.
     """
     file = folder / "config.json"
     try:
@@ -45,21 +48,46 @@ def need(folder: Path, dtype: str) -> Need:
         size = config.get("head_dim") or config["hidden_size"] // heads
         key_heads = config.get("num_key_value_heads") or heads
         per_token = 2 * config["num_hidden_layers"] * key_heads * size * _BYTES[dtype]
+        tables = 1 if config.get("tie_word_embeddings") else 2
+        embeddings = tables * config.get("vocab_size", 0) * config["hidden_size"] * _BYTES[dtype]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ClaimflowError(
             f"{file} does not describe a language model ({type(error).__name__}: {error})."
         ) from error
     weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    if "quantization_config" not in config:
+    method = str(config.get("quantization_config", {}).get("quant_method", ""))
+    if quantization:
+        _check_quantization(folder, method, quantization)
+    if not method:
         stored = str(config.get("dtype") or config.get("torch_dtype") or dtype)
         weights = weights * _BYTES[dtype] // _BYTES.get(stored, _BYTES[dtype])
+        if quantization:
+            inner = max(0, weights - embeddings)
+            weights = weights - inner + int(inner * LOADING[quantization] / _BYTES[dtype])
     return Need(weights=weights, per_token=per_token)
 
 
-def check(folder: Path, dtype: str, context: int, free: int, place: str) -> None:
+def _check_quantization(folder: Path, method: str, wanted: str) -> None:
+    """method: by which the weights in the folder are quantised; empty: they are not."""
+    if wanted in LOADING if not method else wanted.startswith(method):
+        return
+    if method:
+        state, remedy = f"quantised by {method}", f"set it to {method}, or leave it null"
+    else:
+        state = "not quantised"
+        remedy = (
+            f"name a model that is, or set it to one of {', '.join(LOADING)}, which quantise a "
+            "model while it is loaded"
+        )
+    raise ClaimflowError(f"{folder} is {state}, and llm.quantization={wanted}: {remedy}.")
+
+
+def check(
+    folder: Path, dtype: str, context: int, free: int, place: str, quantization: str | None = None
+) -> None:
     """Raise ClaimflowError when the model and one sequence of `context` tokens need more than
     `free` bytes; `place` says whose bytes these are, and how to have more of them."""
-    known = need(folder, dtype)
+    known = need(folder, dtype, quantization)
     total = known.total(context)
     if total <= free:
         return
@@ -73,23 +101,24 @@ def check(folder: Path, dtype: str, context: int, free: int, place: str) -> None
     )
     raise ClaimflowError(
         f"{folder.name} needs {total / GIB:.1f} GiB: {known.weights / GIB:.1f} for its weights in "
-        f"{dtype}{tokens if context else ''}. There are {free / GIB:.1f} GiB {place}. {remedy}, or "
-        "run it where there is more memory."
+        f"{quantization or dtype}{tokens if context else ''}. There are {free / GIB:.1f} GiB "
+        f"{place}. {remedy}, or run it where there is more memory."
     )
 
 
-def check_large(folder: Path, dtype: str, context: int) -> None:
+def check_large(folder: Path, dtype: str, context: int, quantization: str | None = None) -> None:
     """Raise ClaimflowError for a model that nothing here can hold, were all of it free.
 
     For large ones alone, and before anything else: their digest takes minutes, and a small one is
     not worth importing torch where the cache has its replies.
     """
-    if need(folder, dtype).weights < LARGE:
+    if need(folder, dtype, quantization).weights < LARGE:
         return
     import psutil
     import torch
 
     if torch.cuda.is_available():
-        check(folder, dtype, context, torch.cuda.mem_get_info()[1], "on the card")
+        there, place = torch.cuda.mem_get_info()[1], "on the card"
     else:
-        check(folder, dtype, context, psutil.virtual_memory().total, "of memory")
+        there, place = psutil.virtual_memory().total, "of memory"
+    check(folder, dtype, context, there, place, quantization)

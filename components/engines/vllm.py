@@ -37,9 +37,13 @@ class VllmEngine(Engine):
     """A causal language model in vLLM (Kwon et al. 2023).
 
     model: a folder, or the name of one below `home()/models`. dtype: bfloat16, float16 or
-    float32. context: tokens of prompt and reply at most. gpu_memory: share of the device's memory
-    that vLLM may take; cpu_cache: GiB for keys and values where there is no device. queue:
-    requests handed over at once; each reply comes back as soon as it is finished.
+    float32. quantization: of the weights. None: what the folder says of them; its name (awq, gptq,
+    …) may be given, to be sure of it. fp8 or bitsandbytes (four bits, wants that package) quantise
+    the weights while they are loaded, on a CUDA device.
+
+    context: tokens of prompt and reply at most. gpu_memory: share of the device's memory that vLLM
+    may take; cpu_cache: GiB for keys and values where there is no device. queue: requests handed
+    over at once; each reply comes back as soon as it is finished.
 
     adapter: a LoRA folder for the model. Engines that differ in their adapter alone share one copy
     of the model, and what they ask for at the same time is answered together. lora_rank: of any
@@ -56,6 +60,7 @@ class VllmEngine(Engine):
 
     model: Path
     dtype: str = "bfloat16"
+    quantization: str | None = None
     context: int = 4096
     adapter: Path | None = None
     gpu_memory: float = 0.9
@@ -72,7 +77,7 @@ class VllmEngine(Engine):
                 "none of them."
             )
         self.model = assets.model(self.model)
-        check_large(self.model, self.dtype, self.context)
+        check_large(self.model, self.dtype, self.context, self.quantization)
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
             self._check_adapter(self.adapter)
@@ -90,7 +95,8 @@ class VllmEngine(Engine):
         if not fits:
             return
         lora = (self.lora_rank, self.lora_slots) if self.adapter else None
-        key = key_of("vllm", identity(self.model), self.dtype, self.context, lora)
+        how = (self.dtype, self.quantization, self.context, lora)
+        key = key_of("vllm", identity(self.model), *how)
         loaded: _Loaded = ctx.loaded(key, self._load, large=True)
         with_adapter = loaded.lora(self.adapter) if self.adapter else None
         asked = ((ids, _sampling(requests[i], wanted), with_adapter)
@@ -133,9 +139,9 @@ class VllmEngine(Engine):
             free, total = torch.cuda.mem_get_info()
             usable = int(min(free, total * self.gpu_memory))
             place = f"on the card (llm.gpu_memory={self.gpu_memory:g} of {total / GIB:.1f})"
-            check(self.model, self.dtype, self.context, usable, place)
+            check(self.model, self.dtype, self.context, usable, place, self.quantization)
             return
-        known = need(self.model, self.dtype)
+        known = need(self.model, self.dtype, self.quantization)
         cache = self.cpu_cache * GIB
         if self.context * known.per_token > cache:
             raise ClaimflowError(
@@ -145,7 +151,8 @@ class VllmEngine(Engine):
                 f"{cache // known.per_token} or less."
             )
         memory = psutil.virtual_memory().available - cache
-        check(self.model, self.dtype, 0, memory, "of memory beside llm.cpu_cache")
+        place = "of memory beside llm.cpu_cache"
+        check(self.model, self.dtype, 0, memory, place, self.quantization)
 
     def _load(self) -> _Loaded:
         # In process, without the 40 s that a second process takes to begin; nothing is reported.
@@ -170,6 +177,7 @@ class VllmEngine(Engine):
                 LLM,
                 str(self.model),
                 dtype=self.dtype,
+                quantization=self.quantization,
                 max_model_len=self.context,
                 gpu_memory_utilization=self.gpu_memory,
                 enforce_eager=not torch.cuda.is_available(),  # on a CPU compiling takes minutes
