@@ -150,13 +150,9 @@ def test_need_of_a_model_that_is_quantised_while_it_is_loaded(tmp_path: Path) ->
     assert need(folder, "bfloat16", "fp8").weights == tables + inner // 2
     assert need(folder, "bfloat16", "bitsandbytes").weights == tables + inner // 4
     check(folder, "bfloat16", 8192, 72 * GIB, "on the card", "fp8")
-    with pytest.raises(
-        ClaimflowError, match=r"67\.7 for its weights in fp8 and 2\.50"
-    ):
+    with pytest.raises(ClaimflowError, match=r"67\.7 for its weights in fp8 and 2\.50"):
         check(folder, "bfloat16", 8192, 60 * GIB, "on the card", "fp8")
-    with pytest.raises(
-        ClaimflowError, match=r"is not quantised, and llm\.quantization=awq: name"
-    ):
+    with pytest.raises(ClaimflowError, match=r"is not quantised, and llm\.quantization=awq: name"):
         need(folder, "bfloat16", "awq")
     quantised = model(tmp_path, 39_800_000_000, quantization_config={"quant_method": "awq"})
     for name in ("awq", "awq_marlin"):

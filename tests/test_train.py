@@ -193,6 +193,12 @@ def test_a_merged_model_says_the_same(
     merged = verdict.with_name("judge-merged")
     assert (merged / "model.safetensors").is_file()
     assert not (merged / "adapter_config.json").exists()
+    cards = [(f / "README.md").read_text("utf-8") for f in (verdict, merged)]
+    for card, library, title in zip(cards, ("peft", "transformers"), ("", ", merged"), strict=True):
+        assert f"\nlibrary_name: {library}\n" in card
+        assert f"\n# Verdict by llama, LoRA{title}\n" in card
+    assert "A whole model in float32" in cards[1]
+    assert cards[0].partition("## On the")[2] == cards[1].partition("## On the")[2]
     used = [*VERDICT, f"verdict.model={place.models / 'llama'}"]
     apart, whole = (
         [json.loads(line)["probabilities"]

@@ -94,6 +94,18 @@ def card(task: str, does: str, step: Any, about: About, data: dict[str, object])
     return "\n".join(lines) + "\n"
 
 
+def of_merged(text: str) -> str:
+    """The card of an adapter as that of the whole model that it was merged into."""
+    text = text.replace("library_name: peft\n", "library_name: transformers\n", 1)
+    head, title, rest = text.partition(", LoRA\n")
+    if not title:
+        return text
+    return (
+        f"{head}, LoRA, merged\n\nA whole model in float32: the base model with the adapter, whose "
+        f"measures these are, merged into its weights.\n{rest}"
+    )
+
+
 def _interval(measure: Measure) -> str:
     if measure.low is None or measure.high is None:
         return ""

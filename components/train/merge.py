@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
+from components.files import write_whole
+from components.train.card import CARD, of_merged
 from components.train.trainer import share_weights
 
 
@@ -38,4 +40,6 @@ def merge(folder: Path, base: Path, outputs: int | None, to: Path) -> None:
     shutil.copytree(folder, to, ignore=shutil.ignore_patterns("adapter_*", "manifest.json"))
     PeftModel.from_pretrained(model, folder).merge_and_unload().save_pretrained(to)
     share_weights(to)
+    if (to / CARD).exists():
+        write_whole(to / CARD, of_merged((to / CARD).read_text("utf-8")).encode())
     AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(to)
