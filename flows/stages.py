@@ -21,6 +21,7 @@ from prefect.states import Completed
 
 from components.cache import key_of, open_cache
 from components.datasets.base import Dataset, case_refs
+from components.engines.threads import release_helpers
 from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
 from components.records import AVERITEC_LABELS, Claim, Passage, Prediction, Record, decode, encode
@@ -61,7 +62,9 @@ class Data(Record):
 @task(cache_policy=NO_CACHE, task_run_name="fit {name}")
 def fit(name: str, config: dict[str, Any], scope: dict[str, Any]) -> str:
     """Fit a trained step, unless the cache has it; the model's digest."""
-    return context(Scope(**scope), name).model(build(config)).digest
+    digest = context(Scope(**scope), name).model(build(config)).digest
+    release_helpers()
+    return digest
 
 
 @task(cache_policy=NO_CACHE, task_run_name="{name} shard {number}")
@@ -78,7 +81,9 @@ def shard(
             "Start again: what is finished is kept."
         )
     cases = decode(ctx.cache.get(refs) or b"", list[CaseRef])
-    return ctx.cache.put(encode(run_step(step, name, cases, ctx)))
+    done = ctx.cache.put(encode(run_step(step, name, cases, ctx)))
+    release_helpers()
+    return done
 
 
 @task(cache_policy=NO_CACHE, task_run_name="index {name} {passages}")

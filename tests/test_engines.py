@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from components.cache import Cache
 from components.engines.base import Engine, Message, Reply, Request, cut
+from components.engines.threads import release_helpers
 from components.engines.transformers import TransformersEngine
 from components.engines.vllm import VllmEngine
 from components.errors import ClaimflowError
@@ -242,3 +244,24 @@ def test_smollm2(ctx: Context, tmp_path: Path) -> None:
     again = engine.generate([requests[i] for i in kept], ctx)
     assert again == [replies[i] for i in kept]
     assert loads == []
+
+
+def test_threads_of_torch_are_given_back() -> None:
+    """In a thread that goes on: it is what a worker of a run is."""
+    import psutil
+    import torch
+
+    def work() -> list[int]:
+        counts = []
+        torch.set_num_threads(3)
+        for _ in range(2):
+            torch.randn(500, 500) @ torch.randn(500, 500)
+            counts.append(psutil.Process().num_threads())
+            release_helpers()
+            counts.append(psutil.Process().num_threads())
+        return counts
+
+    with ThreadPoolExecutor(1) as pool:
+        [busy, idle, again, at_last] = pool.submit(work).result()
+    assert busy == again == idle + 2
+    assert at_last == idle

@@ -18,6 +18,7 @@ from components.cache import key_of
 from components.engines import adapter as adapters
 from components.engines.base import Engine, Reply, Request
 from components.engines.memory import GIB, check, check_large, need
+from components.engines.threads import release_helpers
 from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
 from components.step import Context, identity
@@ -98,6 +99,7 @@ class VllmEngine(Engine):
         how = (self.dtype, self.quantization, self.context, lora)
         key = key_of("vllm", identity(self.model), *how)
         loaded: _Loaded = ctx.loaded(key, self._load, large=True)
+        release_helpers()
         with_adapter = loaded.lora(self.adapter) if self.adapter else None
         asked = ((ids, _sampling(requests[i], wanted), with_adapter)
                  for i, (ids, wanted) in zip(fits, jobs, strict=True))  # fmt: skip
