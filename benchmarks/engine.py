@@ -59,7 +59,7 @@ class Bench:
 
     def run(self, engine: Engine, requests: list[Request]) -> tuple[list[Reply], float]:
         """(replies, seconds) without the load and the first replies."""
-        ctx = self.ctx(type(engine).__name__)
+        ctx = self.ctx(f"{type(engine).__name__} {engine.dtype}")  # type: ignore[attr-defined]
         engine.generate(chats(WARM, "train"), ctx)  # kernels are built with the first replies
         cpu = time.process_time()
         replies, seconds = timed(lambda: engine.generate(requests, ctx))
@@ -102,7 +102,7 @@ class Bench:
 
     def cached(self, requests: list[Request]) -> None:
         engine = VllmEngine(model=MODEL, dtype=DTYPE, queue=16, gpu_memory=0.5)
-        ctx = self.ctx("VllmEngine")
+        ctx = self.ctx(f"VllmEngine {DTYPE}")
         first, slow = timed(lambda: engine.generate(requests, ctx))
         again = Context(Cache(ctx.cache.folder))
         second, fast = timed(lambda: engine.generate(requests, again))
@@ -174,10 +174,11 @@ def adapter(folder: Path, seed: int) -> Path:
 
 def main() -> None:
     threads = int(argument("threads") or os.cpu_count() or 1)
-    os.environ |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    cuda = argument("device") == "cuda"
+    if not cuda:
+        os.environ |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     import torch
 
-    cuda = argument("device") == "cuda"
     if cuda != torch.cuda.is_available():
         sys.exit("error: device=cuda goes with a CUDA device, and only with one.")
     least = int(argument("prompts") or 32)
