@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import http.server
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from components.engines.base import Message, Request
 from components.engines.openai import OpenAiEngine
 from components.errors import ClaimflowError
 from components.reason.fit import fitted
+from components.retries import retry_after
 from components.score.judge import cost
 from components.step import Context, identity
 
@@ -41,6 +44,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.passing: dict[str, int] = {}  # how often a prompt is turned away at first
         self.ends: dict[str, Any] = {}  # finish_reason by prompt
         self.usage = True
+        self.later: Callable[[], str] = lambda: "0"  # what Retry-After says
         self.broken: dict[str, list[str]] = {}  # what happens first: "hangs", "trickles", "cuts"
         self.over = threading.Event()
         self.asked: list[dict[str, Any]] = []
@@ -81,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = json.dumps(answer).encode()
         self.send_response(status)
         if status == 429:
-            self.send_header("Retry-After", "0")
+            self.send_header("Retry-After", self.server.later())
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if fault == "trickles":
@@ -103,6 +107,25 @@ def server() -> Iterator[Server]:
 
 def remote(server: Server, **more: Any) -> OpenAiEngine:
     return OpenAiEngine(url=server.url, model="echo", **({"wait": 0.01} | more))
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("7", 7), (" 0.5 ", 0.5), ("", None), (None, None), ("soon", None), ("-3", None),
+     ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("Wed, 21 Oct 2015 07:28:00 -0000", 0)],
+)  # fmt: skip
+def test_when_to_ask_again(said: str | None, seconds: float | None) -> None:
+    assert retry_after(said) == seconds
+
+
+def test_a_server_that_names_a_date_is_asked_again_then(server: Server, tmp_path: Path) -> None:
+    at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+    server.later = lambda: email.utils.format_datetime(at, usegmt=True)
+    server.passing = {"say 1": 1}
+    start = time.monotonic()
+    [reply] = remote(server).generate(list(greedy("say 1")), Context(Cache(tmp_path)))
+    assert reply.text == "1"
+    assert 0.9 < time.monotonic() - start < 4
 
 
 def test_a_server_is_asked_for_prompts_and_chats(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from components.engines import adapter as adapters
 from components.engines.base import Engine, Message, Reply, Request
 from components.errors import ClaimflowError
+from components.retries import retry_after
 from components.step import Context
 
 if TYPE_CHECKING:
@@ -181,14 +182,13 @@ class OpenAiEngine(Engine):
                 f"{url} knows no model {self.model} (404): set llm.model or llm.url. "
                 f"{_reason(response)}".rstrip()
             )
+        after = retry_after(response.headers.get("Retry-After")) or 0.0
         if response.status_code == 429:
-            raise _PassingError(
-                f"{url} is overloaded (429): lower llm.parallel, or wait.", _after(response)
-            )
+            raise _PassingError(f"{url} is overloaded (429): lower llm.parallel, or wait.", after)
         if response.status_code != 200:
             raise _PassingError(
                 f"{url} failed ({response.status_code}): see its log. {_reason(response)}".rstrip(),
-                _after(response),
+                after,
             )
         return self._read(response, chat, request)
 
@@ -285,12 +285,6 @@ class _PassingError(ClaimflowError):
     def __init__(self, text: str, after: float = 0.0) -> None:
         super().__init__(text)
         self.after = after
-
-
-def _after(response: httpx.Response) -> float:
-    """Retry-After in seconds; 0 where it is missing, or a date."""
-    said = response.headers.get("retry-after", "")
-    return float(said) if said.isdigit() else 0.0
 
 
 def _turn(message: Message) -> dict[str, str]:

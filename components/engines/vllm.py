@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 STEPS = 8  # of a model at a time, a token of each reply in each
+_workers: weakref.WeakValueDictionary[str, ThreadPoolExecutor] = weakref.WeakValueDictionary()
+_workers_lock = threading.Lock()
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -173,7 +175,7 @@ class VllmEngine(Engine):
                 "max_lora_rank": self.lora_rank,
                 "max_loras": self.lora_slots,
             }
-        worker = ThreadPoolExecutor(1, "vllm")
+        worker = _worker()
         try:
             llm = worker.submit(
                 LLM,
@@ -195,11 +197,23 @@ class VllmEngine(Engine):
         return _Loaded(llm.llm_engine, worker)
 
 
+def _worker() -> ThreadPoolExecutor:
+    """The one thread that all models of vLLM are loaded and work in, as long as there are any.
+
+    What a forward pass needs vLLM keeps in globals, and on a CPU its kernels share memory to work
+    in: of two models that step at the same time one stops, or the process does.
+    """
+    with _workers_lock:
+        worker = _workers.get("vllm")
+        if worker is None:
+            worker = _workers["vllm"] = ThreadPoolExecutor(1, "vllm")
+        return worker
+
+
 class _Loaded:
     """A model in memory. Threads share it: whoever has the lock steps it for all of them.
 
-    worker: the one thread that loaded it, and works in it: OpenMP's count of threads and their
-    places on a CPU belong to that thread, and kernels of vLLM stop in one with another count.
+    worker: the thread that loaded it, and works in it.
     """
 
     def __init__(self, engine: Any, worker: ThreadPoolExecutor) -> None:
@@ -211,7 +225,6 @@ class _Loaded:
         self._adapters: dict[str, LoRARequest] = {}
         # When the last user lets go: weights and keys otherwise stay on the device.
         weakref.finalize(self, engine.engine_core.shutdown).atexit = False
-        weakref.finalize(self, worker.shutdown, wait=False)
 
     def lora(self, folder: Path) -> LoRARequest:
         """The adapter in `folder`, under the name of its content."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import email.utils
 import functools
 import logging
 import math
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from components.errors import ClaimflowError
+from components.retries import retry_after
 from components.step import Context
 from components.store.providers.base import Provider, ProviderError, QueryError, Result
 from components.store.providers.replies import Replies, Reply, read_body
@@ -230,9 +230,9 @@ class WebProvider(Provider):
                 f"kept in {self.replies}."
             )
         if status == 429:
-            return ProviderError(said), _retry_after(response)
+            return ProviderError(said), retry_after(response.headers.get("Retry-After"))
         if status >= 500 or status == 408:
-            return QueryError(said), _retry_after(response)
+            return QueryError(said), retry_after(response.headers.get("Retry-After"))
         if status in (401, 402, 403):
             raise ProviderError(f"{said}. {self.refused()}")
         if status in (400, 413, 414, 422) and not re.search(r"(?i)api.?key|token", text):
@@ -361,20 +361,6 @@ def _json(text: str) -> Any:
     import json
 
     return json.loads(text)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds to wait by Retry-After: a number, or a date."""
-    text = response.headers.get("Retry-After", "").strip()
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if text:
-        try:
-            until = email.utils.parsedate_to_datetime(text)
-            return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())
-        except (ValueError, TypeError):
-            return None
-    return None
 
 
 def _without_address(record: logging.LogRecord) -> bool:
