@@ -10,6 +10,7 @@ import functools
 import hashlib
 import io
 import os
+import shutil
 import tempfile
 import time
 import uuid
@@ -140,6 +141,25 @@ def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def whole_folder(to: Path) -> Iterator[Path]:
+    """A folder beside `to` to be filled, which takes its place at the end: who is killed before
+    leaves `to` as it was, or for a moment none, but never a part of it."""
+    part, old = (to.with_name(f".{to.name}.{name}") for name in ("part", "old"))
+    for left in (part, old):
+        shutil.rmtree(left, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    if to.exists():
+        to.rename(old)
+    part.rename(to)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def disk_error(error: OSError, path: Path) -> Exception:

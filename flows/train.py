@@ -77,7 +77,7 @@ def train(
     name: str, node: dict[str, Any], step: TrainedStep, scope: Scope, config: DictConfig, log: Log
 ) -> None:
     """Fit a step, copy its folder, log it, and merge it if that is wanted."""
-    from components.files import folder_digest, write_whole
+    from components.files import folder_digest, whole_folder, write_whole
     from components.train.card import CARD
     from components.train.merge import merge
     from flows.stages import context, fit, note_training, plain
@@ -87,15 +87,14 @@ def train(
         fit(name, node, plain(scope))
     note_training(name, node, scope, log)
     folder = Path(config.to) / (config.name if config.get("learn") else name.rpartition(".")[2])
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(
-        context(scope).model(step).path, folder, ignore=shutil.ignore_patterns("manifest.json")
-    )
-    card = folder / CARD
-    if card.exists():
-        write_whole(card, (card.read_text("utf-8") + provenance(log)).encode())
+    left_out = shutil.ignore_patterns("manifest.json")
+    with whole_folder(folder) as part:
+        shutil.copytree(context(scope).model(step).path, part, ignore=left_out, dirs_exist_ok=True)
+        card = part / CARD
+        if has_card := card.exists():
+            write_whole(card, (card.read_text("utf-8") + provenance(log)).encode())
     print(f"{name}: {folder_digest(folder)}, {folder}")
-    if card.exists():
+    if has_card:
         track_training(name, node, folder, log.record, config)
     if config.get("merge"):
         merged = folder.with_name(f"{folder.name}-merged")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from components import weights
 from components.errors import ClaimflowError
 from components.step import identity
 
@@ -34,10 +35,12 @@ def read(folder: Path) -> dict[str, Any]:
 def check(folder: Path, model: Path) -> dict[str, Any]:
     """The adapter's own config.
 
-    Raises ClaimflowError also for an adapter of another base model: by the base's digest where
+    Raises ClaimflowError also for weights that are damaged or missing, and for an adapter of
+    another base model: by the base's digest where
     training wrote one beside the weights (`base_digest`), else by its name.
     """
     config = read(folder)
+    weights.trained(folder)
     base = Path(config["base_model_name_or_path"]).name
     trained_on = _base_digest(folder)
     fits = trained_on == identity(model) if trained_on else base == model.name

@@ -8,6 +8,7 @@ from typing import Any
 
 from components.errors import ClaimflowError
 from components.records import Record
+from components.weights import files
 
 GIB = 1024**3
 LARGE = 16 * GIB
@@ -50,11 +51,16 @@ def need(folder: Path, dtype: str, quantization: str | None = None) -> Need:
         per_token = 2 * config["num_hidden_layers"] * key_heads * size * _BYTES[dtype]
         tables = 1 if config.get("tie_word_embeddings") else 2
         embeddings = tables * config.get("vocab_size", 0) * config["hidden_size"] * _BYTES[dtype]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ClaimflowError(
             f"{file} does not describe a language model ({type(error).__name__}: {error})."
         ) from error
-    weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    weights = size_of(folder)
+    if not weights:
+        raise ClaimflowError(
+            f"{folder} holds no weights (*.safetensors): give a folder that does. One GGUF file is "
+            "served by llama.cpp, for llm=openai."
+        )
     method = str(config.get("quantization_config", {}).get("quant_method", ""))
     if quantization:
         _check_quantization(folder, method, quantization)
@@ -65,6 +71,11 @@ def need(folder: Path, dtype: str, quantization: str | None = None) -> Need:
             inner = max(0, weights - embeddings)
             weights = weights - inner + int(inner * LOADING[quantization] / _BYTES[dtype])
     return Need(weights=weights, per_token=per_token)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of a model's weights on disk."""
+    return sum(path.stat().st_size for path in files(folder))
 
 
 def _check_quantization(folder: Path, method: str, wanted: str) -> None:
@@ -104,6 +115,13 @@ def check(
         f"{quantization or dtype}{tokens if context else ''}. There are {free / GIB:.1f} GiB "
         f"{place}. {remedy}, or run it where there is more memory."
     )
+
+
+def check_weights(folder: Path) -> None:
+    """Raise ClaimflowError for a model to be trained, or to judge, that nothing here can hold in
+    float32; of large ones alone, before their digest takes minutes."""
+    if size_of(folder) >= LARGE // 2:  # bfloat16, as most are kept
+        check_large(folder, "float32", 0)
 
 
 def check_large(folder: Path, dtype: str, context: int, quantization: str | None = None) -> None:

@@ -11,13 +11,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from components import assets
+from components import assets, weights
 from components.cache import key_of
+from components.engines.memory import check_weights
 from components.errors import ClaimflowError
 from components.files import write_whole
 from components.reason.prompt import filled, prompt_file
 from components.reason.verdict import check_labels, frequencies, verdict
-from components.records import AVERITEC_LABELS, NOT_ENOUGH, Case, Claim, Record, decode, encode
+from components.records import AVERITEC_LABELS, NOT_ENOUGH, Case, Claim, Record, encode
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
 from components.text import well_formed
@@ -107,6 +108,7 @@ class TunedVerdict(TrainedStep):
 
     def __post_init__(self) -> None:
         self.model = assets.model(self.model)
+        check_weights(self.model)
         self.prompt = prompt_file(self.prompt)
         if self.words is not None and set(self.words) != set(AVERITEC_LABELS):
             raise ClaimflowError(f"verdict.words needs a word for each of {list(AVERITEC_LABELS)}.")
@@ -128,6 +130,8 @@ class TunedVerdict(TrainedStep):
                 f"{self.adapter} was trained on {tuned.base} ({tuned.base_digest[:8]}), and "
                 f"verdict.model is {self.model.name} ({digest[:8]}): give that model's folder."
             )
+        if has_weights(tuned):
+            weights.trained(self.adapter)
         return self.adapter
 
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
@@ -271,14 +275,14 @@ class TunedVerdict(TrainedStep):
         return about(folder).trained
 
 
+def has_weights(tuned: Tuned) -> bool:
+    """Whether weights stand beside it: a zero-shot judge has none."""
+    return bool(tuned.trained or not tuned.words)
+
+
 def about(folder: Path) -> Tuned:
     """What a folder that training wrote says of itself."""
-    try:
-        return decode((folder / ABOUT).read_bytes(), Tuned)
-    except FileNotFoundError:
-        raise ClaimflowError(
-            f"{folder} has no {ABOUT}: give a folder that `python -m flows.train` wrote."
-        ) from None
+    return weights.about(folder, ABOUT, Tuned, "verdict")
 
 
 class Judge:
@@ -308,11 +312,10 @@ class Judge:
         self.tuned, self.prompt = tuned, prompt
         self.task = "CAUSAL_LM" if tuned.words else "SEQ_CLS"
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base, local_files_only=True)
-        adapter = folder if folder and (folder / "adapter_config.json").exists() else None
+        found = weights.trained(folder) if folder and has_weights(tuned) else None
         dtype = torch.bfloat16 if half else torch.float32
         load: dict[str, Any] = {"dtype": dtype, "local_files_only": True}
-        whole = folder if folder and (folder / "config.json").exists() else None
-        source = whole or base
+        source = folder if folder and found == weights.WHOLE else base
         if tuned.words:
             self.model: Any = AutoModelForCausalLM.from_pretrained(source, **load)
             self.columns = [self._token(tuned.words[label]) for label in AVERITEC_LABELS]
@@ -329,10 +332,10 @@ class Judge:
             )
             self.columns = list(range(len(AVERITEC_LABELS)))
             float32_head(self.model.classifier)
-        if adapter:
+        if folder and found == weights.ADAPTER:
             from peft import PeftModel
 
-            self.model = PeftModel.from_pretrained(self.model, adapter)
+            self.model = PeftModel.from_pretrained(self.model, folder)
         placed(self.model)
 
     @classmethod

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ClaimflowError
-from components.files import write_whole
+from components.files import whole_folder, write_whole
 from components.train.card import CARD, of_merged
-from components.train.trainer import share_weights
+from components.train.trainer import quiet, share_weights
 
 
 def merge(folder: Path, base: Path, outputs: int | None, to: Path) -> None:
@@ -29,6 +29,7 @@ def merge(folder: Path, base: Path, outputs: int | None, to: Path) -> None:
         AutoTokenizer,
     )
 
+    quiet()
     load: dict[str, Any] = {"dtype": torch.float32, "local_files_only": True}
     if outputs is None:
         model: Any = AutoModelForCausalLM.from_pretrained(base, **load)
@@ -36,10 +37,11 @@ def merge(folder: Path, base: Path, outputs: int | None, to: Path) -> None:
         model = AutoModelForSequenceClassification.from_pretrained(
             base, num_labels=outputs, ignore_mismatched_sizes=True, **load
         )
-    shutil.rmtree(to, ignore_errors=True)
-    shutil.copytree(folder, to, ignore=shutil.ignore_patterns("adapter_*", "manifest.json"))
-    PeftModel.from_pretrained(model, folder).merge_and_unload().save_pretrained(to)
-    share_weights(to)
-    if (to / CARD).exists():
-        write_whole(to / CARD, of_merged((to / CARD).read_text("utf-8")).encode())
-    AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(to)
+    left_out = shutil.ignore_patterns("adapter_*", "manifest.json")
+    with whole_folder(to) as part:
+        shutil.copytree(folder, part, ignore=left_out, dirs_exist_ok=True)
+        PeftModel.from_pretrained(model, folder).merge_and_unload().save_pretrained(part)
+        share_weights(part)
+        AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(part)
+        if (part / CARD).exists():
+            write_whole(part / CARD, of_merged((part / CARD).read_text("utf-8")).encode())

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from components import assets
+from components import assets, weights
 from components.cache import key_of
+from components.engines.memory import check_weights
 from components.errors import ClaimflowError
 from components.files import write_whole
-from components.records import Case, Claim, Document, Record, decode, encode
+from components.records import Case, Claim, Document, Record, encode
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
 from components.text import well_formed
@@ -72,13 +73,7 @@ class Trained(Record):
 
 def about(folder: Path, task: str, model: Path) -> Trained:
     """What a folder that training wrote says of itself; it must be of this task and base model."""
-    try:
-        found: Trained = decode((folder / ABOUT).read_bytes(), Trained)
-    except FileNotFoundError:
-        raise ClaimflowError(
-            f"{folder} has no {ABOUT}: give a folder that `python -m flows.train task={task}` "
-            "wrote."
-        ) from None
+    found = weights.about(folder, ABOUT, Trained, task)
     digest = identity(model)
     if found.task != task or found.base_digest != digest:
         raise ClaimflowError(
@@ -118,12 +113,14 @@ class PairTask(TrainedStep):
 
     def __post_init__(self) -> None:
         self.model = assets.model(self.model)
+        check_weights(self.model)
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
 
     def given(self) -> Path | None:
         if self.adapter is not None:
             about(self.adapter, self.task, self.model)
+            weights.trained(self.adapter)
         return self.adapter
 
     @property
@@ -230,8 +227,8 @@ class CrossEncoder:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         quiet()
-        adapter = folder if folder and (folder / "adapter_config.json").exists() else None
-        source = base if adapter or not folder else folder
+        kind = weights.trained(folder) if folder else None
+        source = folder if folder and kind == weights.WHOLE else base
         self.max_length = max_length
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base, local_files_only=True)
         self.model: Any = AutoModelForSequenceClassification.from_pretrained(
@@ -247,10 +244,10 @@ class CrossEncoder:
             self.model.config.pad_token_id = self.tokenizer.pad_token_id
             self.model.config.use_cache = False
         float32_head(self.model.score if self.causal else self.model.classifier)
-        if adapter:
+        if folder and kind == weights.ADAPTER:
             from peft import PeftModel
 
-            self.model = PeftModel.from_pretrained(self.model, adapter)
+            self.model = PeftModel.from_pretrained(self.model, folder)
         placed(self.model)
 
     def row(self, pairs: list[Pair], label: int) -> Row:

@@ -8,11 +8,12 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
-from components import assets
+from components import assets, weights
+from components.engines.memory import check_weights
 from components.errors import ClaimflowError
 from components.files import write_whole
 from components.reason.prompt import filled, prompt_file
-from components.records import Case, Claim, Document, Record, decode, encode
+from components.records import Case, Claim, Document, Record, encode
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
 from components.text import well_formed
@@ -83,6 +84,7 @@ class Replies(TrainedStep):
 
     def __post_init__(self) -> None:
         self.model = assets.model(self.model)
+        check_weights(self.model)
         self.prompt = prompt_file(self.prompt)
 
     def examples(self, train: list[Claim], ctx: Context) -> list[Example]:
@@ -90,8 +92,7 @@ class Replies(TrainedStep):
         raise NotImplementedError(type(self).__name__)
 
     def trained(self, folder: Path) -> int:
-        found: Written = decode((folder / ABOUT).read_bytes(), Written)
-        return found.trained
+        return weights.about(folder, ABOUT, Written, self.task).trained
 
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
         from transformers import set_seed
