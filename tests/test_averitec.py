@@ -31,6 +31,7 @@ from components.records import (
     encode,
     read_lines,
 )
+from components.store.pack import Packer
 
 
 def official(text: str = "The bridge at Ostrel is closed.", **fields: Any) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def official(text: str = "The bridge at Ostrel is closed.", **fields: Any) -> di
 
 
 def page(url: str | None, *sentences: str, **fields: Any) -> dict[str, Any]:
-    return {"claim_id": 0, "url": url, "url2text": [*sentences]} | fields
+    return {"url": url, "url2text": [*sentences]} | fields
 
 
 def data(
@@ -452,6 +453,23 @@ def test_pitfall_4_one_bad_store_costs_itself_alone(tmp_path: Path) -> None:
     # A start in the middle of the split is as good as any.
     last = Averitec(path=tmp_path, ids=[3])
     assert [ref.error for ref in case_refs(last, last.claims(), cache)] == [None]
+
+
+def test_pitfall_7_stores_of_other_claims_are_no_evidence(tmp_path: Path) -> None:
+    """As files have it that were renamed, or numbered again after one was lost."""
+    stores = {"0": [page("u", "Zero.", claim_id=1)], "1": [page("u", "One.", claim_id="1")]}
+    dataset = data(tmp_path, [official("Zero."), official("One.")], stores)
+    zero, one = dataset.claims()
+    assert "0.json, line 1: a page of claim 1, in the store of claim 0" in error_of(dataset, zero)
+    assert dataset.read_documents(one)[0].sentences == ("One.",)
+    cache = Cache(tmp_path / "cache")
+    dataset = Averitec(path=tmp_path, on_error="skip")
+    refs = case_refs(dataset, dataset.claims(), cache)
+    assert [bool(ref.error) for ref in refs] == [True, False]
+    list(Packer(tmp_path / "knowledge_store_dev", tmp_path / "packed"))
+    packed = Averitec(path=tmp_path, store=tmp_path / "packed")
+    assert "a page of claim 1, in the store of claim 0" in error_of(packed, zero)
+    assert packed.read_documents(one)[0].sentences == ("One.",)
 
 
 def test_an_edited_store_is_parsed_again(tmp_path: Path) -> None:

@@ -563,3 +563,32 @@ def test_pandas_polars_and_duckdb_read_it(tmp_path: Path, monkeypatch: Any) -> N
     assert claim["url2text"].to_list() == texts["3"]
     assert urls["url"].tolist() == [page["url"] for n in claims["claim"] for page in lines[n]]
     assert dict(sums.fetchall()) == sentences
+
+
+def test_what_is_compressed_otherwise_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "official"
+    folder.mkdir()
+    (folder / "0.json").write_text('{"url": "u", "url2text": ["One."]}\n')
+    (folder / "1.json.gz").write_bytes(b"x")
+    with zipfile.ZipFile(folder / "more.zip", "w") as file:
+        file.writestr("2.json", '{"url": "u", "url2text": ["Two."]}\n')
+        file.writestr("inner.zip", "x")
+    packer = Packer(folder, tmp_path / "packed")
+    assert [source.claim for source in packer] == ["0", "2"]
+    assert [(Path(bad.file).name, "unpack it first" in bad.reason) for bad in packer.bad] == [
+        ("1.json.gz", True),
+        ("inner.zip", True),
+    ]
+
+
+def test_what_a_killed_write_back_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "official"
+    folder.mkdir()
+    (folder / "5.json").write_text('{"url": "u", "url2text": ["One."]}\n')
+    list(Packer(folder, tmp_path / "packed"))
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / ".5.json.f0ar2uu0.part").write_text("half")
+    (to / ".other.part").write_text("whole")
+    list(unpack(Packed(tmp_path / "packed"), to))
+    assert sorted(p.name for p in to.iterdir()) == [".other.part", "5.json"]

@@ -70,6 +70,7 @@ _READ = {field.name for field in msgspec.structs.fields(_Claim)} - {"claim_id"}
 class _Page(Record):
     """A line of a store."""
 
+    claim_id: Any = None  # of any type, as it decides nothing but whose page it is
     url: str | None = None
     final_url: str | None = None
     url2text: list[str] | str | None = None
@@ -205,6 +206,12 @@ class Averitec(Dataset):
     def _document(self, page: _Page, claim: Claim, store: Path, line: int) -> Document:
         if page.url is None and page.url2text is None and page.file is None:
             raise ClaimflowError("no page of a store: it has neither url nor url2text")
+        if page.claim_id is not None and str(page.claim_id) != claim.id:
+            raise ClaimflowError(
+                f"a page of claim {page.claim_id}, in the store of claim {claim.id}. Are these the "
+                "stores of other claims? Name the folder of theirs (dataset.store=…), or give each "
+                "claim its own claim_id"
+            )
         text = page.url2text or []
         document = Document(
             id=page.url or "",

@@ -23,6 +23,8 @@ from components.store.packed import open_packed
 
 LARGE = 2**26  # bytes of the longest line, or list, that is taken: they are held in memory
 SUFFIXES = (".json", ".jsonl")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".tgz", ".tar", ".7z", ".rar")
+UNPACK = "compressed in a way that is not read here: unpack it first"
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
@@ -118,6 +120,8 @@ def _items(data: io.BufferedReader) -> Iterator[tuple[int, bytes, bytes]]:
         after = _after_gap(text, end)
         if text.startswith(",", after):
             after = _after_gap(text, after + 1)
+            if text.startswith("]", after):
+                raise BadFileError(line, f"record {count}: a comma before the end of the list")
         elif not text.startswith("]", after):
             raise BadFileError(line, f"record {count}: the list breaks off after it")
         last = text.startswith("]", after)
@@ -159,6 +163,9 @@ def find(path: Path, bad: list[BadLine]) -> list[Source]:
     found: dict[str, Source] = {}
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_dir():
+            continue
+        if file.suffix.lower() in COMPRESSED:
+            bad.append(BadLine(file=str(file), line=1, reason=UNPACK))
             continue
         for source in _zipped(file, bad) if file.suffix.lower() == ".zip" else _plain(file, bad):
             other = found.setdefault(source.claim, source)
@@ -202,6 +209,8 @@ def _zipped(file: Path, bad: list[BadLine]) -> list[Source]:
     except UNREADABLE as error:
         bad.append(BadLine(file=str(file), line=1, reason=f"can't be read: {error}"))
         return []
+    inner = [m for m in members if Path(m.filename).suffix.lower() in (*COMPRESSED, ".zip")]
+    bad += [BadLine(file=f"{file}/{m.filename}", line=1, reason=UNPACK) for m in inner]
     return [
         Source(
             Path(m.filename).stem, str(file), m.file_size, f"{m.file_size} {m.CRC:08x}", m.filename

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import codecs
 import functools
+import glob
 import hashlib
 import json
 import os
@@ -249,6 +250,8 @@ def unpack(packed: Packed, to: Path) -> Iterator[Entry]:
     """
     for entry in packed.claims.values():
         path = to / entry.file
+        for left in to.glob(f".{glob.escape(path.name[:40])}.*.part"):  # by one that was killed
+            left.unlink()
         if path.exists():
             if file_digest(path) != entry.digest:
                 raise ClaimflowError(f"{path} is there with other content: give an empty folder.")
