@@ -23,6 +23,7 @@ from components.retrieve.search import per_query
 from components.step import Context
 
 BAD_SOURCE = "answers that cite no source there is"
+NO_PAIR = "verdicts without evidence, as the model's reply had no question and answer"
 Rating = Annotated[int, msgspec.Meta(ge=1, le=5)]
 
 
@@ -30,6 +31,10 @@ class Answered(Record):
     question: str
     answer: str
     source: int  # number of the source, from 1
+
+    def __post_init__(self) -> None:
+        if not self.question.strip():
+            raise ValueError("a question without text")
 
 
 class Ratings(Record):
@@ -71,8 +76,9 @@ class JointReasoning(Prompted):
     prompt: with {sources} and, if wanted, {examples} and {n}. n: pairs at most. examples: training
     claims in the prompt. attempts: a reply that does not fit is asked for again with the reason;
     after the last the claim fails, and no label stands in for it. An answer whose source does not
-    exist is replaced by "No answer could be found.", as theirs is, with a remark. Sources too long
-    for the model's context are all cut to the same length, with a remark.
+    exist is replaced by "No answer could be found.", as theirs is, with a remark; a verdict without
+    any pair gets a remark, too. Sources too long for the model's context are all cut to the same
+    length, with a remark.
     """
 
     reads: ClassVar = ("claim", "hits", "passages", "remarks")
@@ -116,6 +122,8 @@ class JointReasoning(Prompted):
             case.evidence = [pair(one, passages) for one in reply.value.evidence[: self.n]]
             if any(not 0 < one.source <= len(passages) for one in reply.value.evidence[: self.n]):
                 case.remarks.append(BAD_SOURCE)
+            if not case.evidence:
+                case.remarks.append(NO_PAIR)
             case.verdict = verdict(likert(reply.value.ratings), ties=self.ties)
         return cases
 
