@@ -138,6 +138,8 @@ def test_each_pair_is_judged_alone(tmp_path: Path) -> None:
     assert "can't read ?" in str(bad.failed)
     with pytest.raises(ClaimflowError, match=r"verdict\.aggregate is mode: choose one of"):
         PerEvidence(verdict=Reads(), aggregate="mode")
+    with pytest.raises(ClaimflowError, match=r"verdict\.ties is .*Refutd.*: name each of"):
+        PerEvidence(verdict=Reads(), ties=["Refutd", S])
 
 
 def test_an_ensemble(tmp_path: Path) -> None:
@@ -147,6 +149,8 @@ def test_an_ensemble(tmp_path: Path) -> None:
     assert done.verdict
     assert done.verdict.probabilities[S] == pytest.approx(0.55)
     assert done.verdict.justification == "sure – Supported\nless – Supported"
+    with pytest.raises(ClaimflowError, match=r"verdict\.ties is .*: name each of"):
+        Ensemble(members=members, ties=[R, S, N, "Conflicting"])
     with pytest.raises(ClaimflowError, match="two members or more"):
         Ensemble(members={"one": Reads()})
     trained = Ensemble(members={"a": Reads(), "b": MajorityVerdict()})

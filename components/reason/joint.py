@@ -13,11 +13,10 @@ import msgspec
 from components.datasets.submission import NO_ANSWER
 from components.engines.base import Request
 from components.engines.structured import Structured, structured
-from components.errors import ClaimflowError
 from components.reason.examples import examples
 from components.reason.fit import CUT, fitted
 from components.reason.prompted import Prompted
-from components.reason.verdict import verdict
+from components.reason.verdict import check_ties, verdict
 from components.records import AVERITEC_LABELS, Case, Claim, Evidence, Passage, Record
 from components.retrieve.search import per_query
 from components.step import Context
@@ -96,10 +95,7 @@ class JointReasoning(Prompted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if sorted(self.ties) != sorted(AVERITEC_LABELS):
-            raise ClaimflowError(
-                f"answerer.ties is {self.ties}: name each of {', '.join(AVERITEC_LABELS)} once."
-            )
+        check_ties(self.ties, "answerer")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         near = examples([case.claim for case in cases], self.examples, ctx)

@@ -218,6 +218,14 @@ def check_labels(learned: list[Claim]) -> None:
         )
 
 
+def check_ties(ties: Sequence[str], slot: str) -> None:
+    """Raise ClaimflowError for an order of labels, in which equal ones win, that is not whole."""
+    if sorted(map(str, ties)) != sorted(AVERITEC_LABELS):
+        raise ClaimflowError(
+            f"{slot}.ties is {list(ties)}: name each of {', '.join(AVERITEC_LABELS)} once."
+        )
+
+
 def frequencies(train: list[Claim]) -> dict[str, float]:
     """How frequent each label of `train` is. Raises ClaimflowError when no claim has one."""
     counts = collections.Counter(claim.label for claim in train if claim.label)
