@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -216,6 +217,19 @@ def test_a_judge_that_is_too_sure_is_calibrated(tmp_path: Path) -> None:
     assert learned.before[-1] == pytest.approx(
         {"bin": "0.9-1.0", "claims": 100, "confidence": 0.99, "accuracy": 0.6}
     )
+
+
+@pytest.mark.parametrize("claims", [19, 20])
+def test_the_temperature_of_few_claims_is_1(tmp_path: Path, claims: int) -> None:
+    step = CalibratedVerdict(verdict=Reads())
+    some = train([("S", "S .99"), ("R", "S .99")] * 10)[:claims]
+    ctx = Context(Cache(tmp_path), some, 13)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        folder = Path(ctx.model(step).path)
+    learned = decode((folder / LEARNED).read_bytes(), Calibration)
+    told = [str(one.message) for one in warned if "temperature stays 1" in str(one.message)]
+    assert (learned.temperature == 1, len(told)) == (claims < 20, int(claims < 20))
 
 
 def test_prior_labels_and_thresholds(tmp_path: Path) -> None:
