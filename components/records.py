@@ -202,6 +202,7 @@ class Case(Record):
     undecided: int = 0  # documents with a date that the guard kept, as the claim has none
     passages: list[Passage] = []
     questions: list[str] = []
+    asked: list[str] = []  # in the rounds of a loop that are over, with an answer or without
     queries: list[Query] = []
     rankings: dict[str, list[Hit]] = {}
     hits: list[Hit] = []
@@ -221,6 +222,7 @@ FIELD_TYPES: dict[str, Any] = {
     "undecided": int,
     "passages": list[Passage],
     "questions": list[str],
+    "asked": list[str],
     "queries": list[Query],
     "hits": list[Hit],
     "evidence": list[Evidence],

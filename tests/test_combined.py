@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -138,6 +139,8 @@ def test_each_pair_is_judged_alone(tmp_path: Path) -> None:
     assert "can't read ?" in str(bad.failed)
     with pytest.raises(ClaimflowError, match=r"verdict\.aggregate is mode: choose one of"):
         PerEvidence(verdict=Reads(), aggregate="mode")
+    with pytest.raises(ClaimflowError, match=r"verdict\.ties is .*Refutd.*: name each of"):
+        PerEvidence(verdict=Reads(), ties=["Refutd", S])
 
 
 def test_an_ensemble(tmp_path: Path) -> None:
@@ -147,6 +150,8 @@ def test_an_ensemble(tmp_path: Path) -> None:
     assert done.verdict
     assert done.verdict.probabilities[S] == pytest.approx(0.55)
     assert done.verdict.justification == "sure – Supported\nless – Supported"
+    with pytest.raises(ClaimflowError, match=r"verdict\.ties is .*: name each of"):
+        Ensemble(members=members, ties=[R, S, N, "Conflicting"])
     with pytest.raises(ClaimflowError, match="two members or more"):
         Ensemble(members={"one": Reads()})
     trained = Ensemble(members={"a": Reads(), "b": MajorityVerdict()})
@@ -212,6 +217,19 @@ def test_a_judge_that_is_too_sure_is_calibrated(tmp_path: Path) -> None:
     assert learned.before[-1] == pytest.approx(
         {"bin": "0.9-1.0", "claims": 100, "confidence": 0.99, "accuracy": 0.6}
     )
+
+
+@pytest.mark.parametrize("claims", [19, 20])
+def test_the_temperature_of_few_claims_is_1(tmp_path: Path, claims: int) -> None:
+    step = CalibratedVerdict(verdict=Reads())
+    some = train([("S", "S .99"), ("R", "S .99")] * 10)[:claims]
+    ctx = Context(Cache(tmp_path), some, 13)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        folder = Path(ctx.model(step).path)
+    learned = decode((folder / LEARNED).read_bytes(), Calibration)
+    told = [str(one.message) for one in warned if "temperature stays 1" in str(one.message)]
+    assert (learned.temperature == 1, len(told)) == (claims < 20, int(claims < 20))
 
 
 def test_prior_labels_and_thresholds(tmp_path: Path) -> None:

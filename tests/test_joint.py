@@ -18,7 +18,7 @@ from components.engines.transformers import TransformersEngine
 from components.errors import ClaimflowError
 from components.files import home
 from components.reason.fit import CUT
-from components.reason.joint import BAD_SOURCE, JointReasoning, Ratings, likert
+from components.reason.joint import BAD_SOURCE, NO_PAIR, JointReasoning, Ratings, likert
 from components.records import (
     AVERITEC_LABELS,
     Answer,
@@ -116,6 +116,22 @@ def test_a_source_that_is_not_there_costs_its_answer(tmp_path: Path) -> None:
     assert [e.answer for e in done.evidence] == ["No answer could be found."] * 2 + ["C"]
     assert [e.url for e in done.evidence] == [None, None, "https://0.example"]
     assert done.remarks == [BAD_SOURCE]
+
+
+def test_a_question_without_text_is_asked_for_again(tmp_path: Path) -> None:
+    """By an engine that does not hold the reply to its schema."""
+    done = run(tmp_path, reply((5, 1, 1, 1), ("Q?", "A", 1), (" ", "B", 1)), attempts=2)
+    assert "a question without text - at `$.evidence[1]`" in str(done.failed)
+    assert len(Says.asked) == 2
+    assert "does not fit: a question without text" in str(Says.asked[1].prompt)
+
+
+def test_a_verdict_without_a_pair_is_remarked(tmp_path: Path) -> None:
+    done = run(tmp_path, reply((5, 1, 1, 1)))
+    assert done.failed is None
+    assert done.verdict
+    assert done.verdict.label == "Supported"
+    assert (done.evidence, done.remarks) == ([], [NO_PAIR])
 
 
 def test_ties_go_by_the_order_given(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_rounds_until_each_claim_is_settled(tmp_path: Path, monkeypatch: Any) ->
     step = loop()
     assert set(step.reads) == {*step.writes, "claim", "passages"}
     assert set(step.writes) == {
-        "questions", "queries", "hits", "evidence", "verdict", "remarks", "rounds",
+        "questions", "asked", "queries", "hits", "evidence", "verdict", "remarks", "rounds",
     }  # fmt: skip
     ctx = Context(cache)
     done = run_step(step, "loop", begun(cache), ctx)
@@ -211,11 +211,87 @@ def test_questions_that_say_the_same_are_pruned(tmp_path: Path) -> None:
     step = DistinctQuestions(encoder=Words(model=Path()), cosine=0.6)
     case = Case(
         claim=Claim(id="1", text="A."),
-        questions=["old bridge", "ferry today", "ferry today ?", "closed road"],
+        questions=["old bridge", "ferry today", "Has the ferry today left?", "closed road"],
         evidence=[Evidence(question="bridge old now", answer="Yes.")],
     )
     [done] = step.run([case], Context(Cache(tmp_path)))
     assert done.questions == ["ferry today", "closed road"]
+
+
+def test_what_has_no_answer_is_not_asked_again(tmp_path: Path, monkeypatch: Any) -> None:
+    """A graph of thoughts whose questions no text answers: each round asks new ones."""
+    thoughts = [
+        "Is the old bridge here?",
+        "Has the ferry today left?",
+        "Is the old bridge now here?",
+        "Which closed road was it?",
+        "Who says so now?",
+    ]
+
+    def mute(text: str) -> str:
+        if "looked up next" in text:  # everything that it can think of, each time
+            return "\n".join(thoughts)
+        return "No answer could be found." if "one or two sentences" in text else "None"
+
+    Talks.asked.clear()
+    monkeypatch.setattr(Talks, "says", staticmethod(mute))
+    cache = Cache(tmp_path)
+    graph = Loop(
+        steps={
+            "question": NextQuestion(engine=Talks(), prompt=Path("next_questions.txt"), n=2),
+            "prune": DistinctQuestions(encoder=Words(model=Path(__file__)), cosine=0.8),
+            "query": ClaimQuestion(),
+            "search": Bm25s(k=2),
+            "answer": LlmAnswers(engine=Talks(), sources=1),
+            "verdict": LlmVerdict(engine=Talks(), fallback="Not Enough Evidence"),
+        },
+        until=["Supported", "Refuted"],
+        rounds=4,
+    )
+    [ref, *_] = run_step(graph, "graph", begun(cache)[:1], Context(cache))
+    done = load(ref, ("asked", "evidence", "remarks", "rounds"), cache)
+    assert [line for line in done.rounds if "prune" in line or "answer" in line] == [
+        "round 1, prune: Is the old bridge here?",
+        "round 1, prune: Has the ferry today left?",
+        "round 1, answer: Is the old bridge here? – without an answer",
+        "round 1, answer: Has the ferry today left? – without an answer",
+        "round 2, prune: Which closed road was it?",  # the other one is like one that was dropped
+        "round 2, answer: Which closed road was it? – without an answer",
+        "round 3, prune: Who says so now?",
+        "round 3, answer: Who says so now? – without an answer",
+        "round 4, prune: nothing",
+    ]
+    assert done.asked == [thoughts[i] for i in (0, 1, 3, 4)]
+    assert done.remarks[-1] == "no further question in round 4 of 4"
+    thought = [text for text in Talks.asked if "looked up next" in text]
+    assert "Nothing is known yet." in thought[0]
+    assert "Question: Has the ferry today left?\nAnswer: No answer could be found." in thought[1]
+
+
+def test_hops_that_drop_go_on(tmp_path: Path, monkeypatch: Any) -> None:
+    """With `unanswered=drop` a claim's first question, too, is asked once."""
+    none = "No answer could be found."
+    hop = staticmethod(lambda text: none if "one or two sentences" in text else says(text))
+    monkeypatch.setattr(Talks, "says", hop)
+    cache = Cache(tmp_path)
+    hops = loop()
+    hops.steps["answer"] = LlmAnswers(engine=Talks(), unanswered="drop")
+    case = load(begun(cache)[1], ("claim", "passages"), cache)
+    case.questions = ["Who?"]
+    refs = [store(case, ("claim", "questions", "passages"), cache)]
+    refs = run_step(hops, "hops", refs, Context(cache))
+    done = load(refs[0], ("asked", "rounds"), cache)
+    assert [line for line in done.rounds if "question:" in line] == [
+        "round 1, question: Who?",
+        "round 2, question: Is the bridge closed?",
+        "round 3, question: Does the ferry run?",
+    ]
+    assert done.asked == ["Who?", *QUESTIONS[1:]]
+    # Paraphrases stand for what was dropped, too, and nothing is asked twice.
+    monkeypatch.setattr(Talks, "says", staticmethod(lambda text: "Who?\nWhich of them?"))
+    step = Paraphrases(engine=Talks(), limit=9)
+    case = load(refs[0], ("claim", "questions", "asked", "evidence"), cache)
+    assert step.run([case], Context(cache))[0].questions == ["Which of them?"]
 
 
 def test_settings_of_a_loop() -> None:

@@ -63,12 +63,28 @@ def found(*texts: str) -> Case:
     [
         ("Yes.", "yes"),
         (" **No**, it is", "no"),
+        ("No", "no"),
+        ("yes\n", "yes"),
+        ("No, there is no evidence that it is.", "no"),
+        ("No, no text says so.", "no"),
+        ("Yes - because it opened", "yes"),
+        ("Yes—it opened", "yes"),
+        ('"Yes" (source 1)', "yes"),
+        ("_No_\nThe text says", "no"),
         ("Nobody", None),
+        ("No-one knows", None),
+        ("No answer could be found.", None),
+        ("**No** information is given in the text.", None),
+        ("No evidence is given", None),
+        ("Yes and no", None),
+        ("Yes, or no.", None),
+        ('"Yes" or "No"', None),
+        ("Yes/No", None),
         ("It says yes", None),
         ("", None),
     ],
 )
-def test_yes_or_no_is_what_a_reply_begins_with(reply: str, said: str | None) -> None:
+def test_yes_or_no_is_the_reply_or_stands_before_punctuation(reply: str, said: str | None) -> None:
     assert yes_or_no(reply) == said
 
 
@@ -79,6 +95,7 @@ def test_yes_or_no_is_what_a_reply_begins_with(reply: str, said: str | None) -> 
         (("yes", "no"), "yes", "Yes", ["d#0"]),
         (("yes", "no"), "no", "No", ["d#1"]),
         (("neither", "who knows"), "yes", None, []),
+        (("yes", "No answer could be found.", "No evidence is given"), "no", "Yes", ["d#0"]),
     ],
 )
 def test_the_passages_vote(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tests.test_verdict import REFUTED, SUPPORTED, case_of, toys
 pytestmark = [
     pytest.mark.skipif(not (home() / "models").is_dir(), reason="no models laid out"),
     pytest.mark.filterwarnings("ignore:No training claim is"),
+    pytest.mark.filterwarnings("ignore:The temperature stays 1"),
 ]
 WORDS = dict(zip(AVERITEC_LABELS, ("True", "False", "Unknown", "Both"), strict=True))
 TOWNS = ("Vell", "Orrin", "Tarn", "Lisk", "Moor", "Pell", "Dunn", "Harr")
@@ -309,6 +311,24 @@ def test_temperature_finds_how_sure_a_model_should_be() -> None:
     assert temperature(logits, gold) == pytest.approx(1, abs=0.1)
     assert temperature(logits * 3, gold) == pytest.approx(3, abs=0.3)
     assert softmax(np.zeros((0, 4)), 1.0).shape == (0, 4)
+
+
+@pytest.mark.parametrize("towns", [TOWNS, TOWNS * 5])
+def test_a_temperature_is_fitted_on_twenty_claims_or_more(
+    towns: tuple[str, ...], models: Path, tmp_path: Path
+) -> None:
+    """Of 4 held-out claims, and of 20."""
+    few = len(towns) == len(TOWNS)
+    step = encoder(models, epochs=1)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        folder = Path(Context(Cache(tmp_path), toys(towns)).model(step).path)
+    fitted = json.loads((folder / "verdict.json").read_bytes()).get("temperature", 1.0)
+    assert (fitted == 1) == few
+    told = "The temperature stays 1: 4 held-out claims are too few"
+    assert any(told in str(one.message) for one in warned) == few
+    how = "as fewer than 20 claims are in" if few else "fitted on"
+    assert f"temperature: {fitted}, {how} the held-out part" in (folder / "README.md").read_text()
 
 
 # Use

@@ -12,7 +12,7 @@ from components.errors import ClaimflowError, nearest
 from components.files import write_whole
 from components.reason.aggregate import chances
 from components.reason.nested import Nested, gold_folds, judged, remarks_of
-from components.reason.verdict import frequencies, verdict
+from components.reason.verdict import enough_to_calibrate, frequencies, verdict
 from components.records import AVERITEC_LABELS, Case, Claim, Record, Verdict, decode, encode
 from components.step import Context, Step, TrainedStep
 
@@ -44,8 +44,9 @@ class CalibratedVerdict(Nested, TrainedStep):
 
     Four things, in this order, each of them optional:
     temperature: probabilities to the power of 1 / T and normalised, T of the lowest negative
-    log-likelihood on training claims (Guo et al. 2017). A judge that gives a label without
-    probabilities gets some from how often it is right.
+    log-likelihood on training claims (Guo et al. 2017); 1, with a warning, where fewer than 20 of
+    them are judged. A judge that gives a label without probabilities gets some from how often it
+    is right.
     prior: how frequent labels are where the system is used; probabilities are multiplied by this
     over their frequency in training (Saerens et al. 2002, equation 4). None: as in training.
     labels: only these, the others have probability 0. None: all.
@@ -101,13 +102,18 @@ class CalibratedVerdict(Nested, TrainedStep):
         raw = np.array([row_of(case.verdict) for case in done])
         known = frequencies(train)
         right, sure = (raw.argmax(axis=1) == gold).tolist(), raw.max(axis=1).tolist()
+        fitted = self.temperature and enough_to_calibrate(len(gold))
+
+        def temperature(rows: np.ndarray, gold: list[int]) -> float:
+            return best_temperature(rows, gold) if fitted else 1.0
+
         # Each half by what the other taught.
         halves = [np.arange(part, len(gold), 2) for part in (0, 1)]
         after = np.empty_like(raw)
         for held, other in (halves, halves[::-1]):
-            t = self._temperature(raw[other], [gold[i] for i in other])
+            t = temperature(raw[other], [gold[i] for i in other])
             after[held] = heated(raw[held], t)
-        t = self._temperature(raw, gold)
+        t = temperature(raw, gold)
         shifted = self._shifted(heated(raw, t), known)
         weights = best_weights(shifted, gold) if self.thresholds else [1.0] * len(AVERITEC_LABELS)
         right_after = (after.argmax(axis=1) == gold).tolist()
@@ -146,9 +152,6 @@ class CalibratedVerdict(Nested, TrainedStep):
             if self.thresholds:
                 case.verdict.label = AVERITEC_LABELS[int((row[0] * weights).round(6).argmax())]
         return cases
-
-    def _temperature(self, raw: np.ndarray, gold: list[int]) -> float:
-        return best_temperature(raw, gold) if self.temperature else 1.0
 
     def _shifted(self, rows: np.ndarray, known: dict[str, float]) -> np.ndarray:
         """Probabilities under `prior`, of `labels` alone."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 from components.errors import ClaimflowError, nearest
 from components.reason.aggregate import AGGREGATES
 from components.reason.nested import Nested, each_pair, judged, remarks_of
+from components.reason.verdict import check_ties
 from components.records import AVERITEC_LABELS, NOT_ENOUGH, Case, Verdict
 from components.retrieve.encoder import Encoder
 from components.retrieve.rerank import cosines
@@ -20,9 +21,9 @@ NO_EVIDENCE = "No evidence was found."
 class PerEvidence(Nested):
     """Each pair of question and answer is judged alone, and the verdicts are made one.
 
-    aggregate: how, by the name of a function of `components.reason.aggregate`. ties: which of
-    level labels wins. The justification has a line a pair. A claim without evidence is Not Enough
-    Evidence; one that `verdict` fails on for one pair fails.
+    aggregate: how, by the name of a function of `components.reason.aggregate`. ties: all labels, of
+    which the first of level ones wins. The justification has a line a pair. A claim without
+    evidence is Not Enough Evidence; one that `verdict` fails on for one pair fails.
     """
 
     reads: ClassVar = ("claim", "evidence", "remarks")
@@ -37,6 +38,7 @@ class PerEvidence(Nested):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_aggregate(self.aggregate)
+        check_ties(self.ties, "verdict")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         each = each_pair(self.verdict, "verdict of a pair", cases, ctx)
@@ -52,8 +54,8 @@ class Ensemble(Nested):
     UNC and Athene, FEVER 2018).
 
     aggregate: "majority" is their vote, "mean" the mean of their probabilities; every function of
-    `components.reason.aggregate` will do. ties: which of level labels wins. The justification has
-    a line a judge. A claim that one judge fails on fails.
+    `components.reason.aggregate` will do. ties: all labels, of which the first of level ones wins.
+    The justification has a line a judge. A claim that one judge fails on fails.
     """
 
     reads: ClassVar = ("claim", "evidence", "remarks")
@@ -68,6 +70,7 @@ class Ensemble(Nested):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_aggregate(self.aggregate)
+        check_ties(self.ties, "verdict")
         if len(self.members) < 2:
             raise ClaimflowError("An ensemble needs two members or more: verdict.members.NAME=…")
 

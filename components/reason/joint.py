@@ -13,16 +13,16 @@ import msgspec
 from components.datasets.submission import NO_ANSWER
 from components.engines.base import Request
 from components.engines.structured import Structured, structured
-from components.errors import ClaimflowError
 from components.reason.examples import examples
 from components.reason.fit import CUT, fitted
 from components.reason.prompted import Prompted
-from components.reason.verdict import verdict
+from components.reason.verdict import check_ties, verdict
 from components.records import AVERITEC_LABELS, Case, Claim, Evidence, Passage, Record
 from components.retrieve.search import per_query
 from components.step import Context
 
 BAD_SOURCE = "answers that cite no source there is"
+NO_PAIR = "verdicts without evidence, as the model's reply had no question and answer"
 Rating = Annotated[int, msgspec.Meta(ge=1, le=5)]
 
 
@@ -30,6 +30,10 @@ class Answered(Record):
     question: str
     answer: str
     source: int  # number of the source, from 1
+
+    def __post_init__(self) -> None:
+        if not self.question.strip():
+            raise ValueError("a question without text")
 
 
 class Ratings(Record):
@@ -71,8 +75,9 @@ class JointReasoning(Prompted):
     prompt: with {sources} and, if wanted, {examples} and {n}. n: pairs at most. examples: training
     claims in the prompt. attempts: a reply that does not fit is asked for again with the reason;
     after the last the claim fails, and no label stands in for it. An answer whose source does not
-    exist is replaced by "No answer could be found.", as theirs is, with a remark. Sources too long
-    for the model's context are all cut to the same length, with a remark.
+    exist is replaced by "No answer could be found.", as theirs is, with a remark; a verdict without
+    any pair gets a remark, too. Sources too long for the model's context are all cut to the same
+    length, with a remark.
     """
 
     reads: ClassVar = ("claim", "hits", "passages", "remarks")
@@ -90,10 +95,7 @@ class JointReasoning(Prompted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if sorted(self.ties) != sorted(AVERITEC_LABELS):
-            raise ClaimflowError(
-                f"answerer.ties is {self.ties}: name each of {', '.join(AVERITEC_LABELS)} once."
-            )
+        check_ties(self.ties, "answerer")
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         near = examples([case.claim for case in cases], self.examples, ctx)
@@ -116,6 +118,8 @@ class JointReasoning(Prompted):
             case.evidence = [pair(one, passages) for one in reply.value.evidence[: self.n]]
             if any(not 0 < one.source <= len(passages) for one in reply.value.evidence[: self.n]):
                 case.remarks.append(BAD_SOURCE)
+            if not case.evidence:
+                case.remarks.append(NO_PAIR)
             case.verdict = verdict(likert(reply.value.ratings), ties=self.ties)
         return cases
 

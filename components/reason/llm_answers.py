@@ -22,6 +22,13 @@ from components.step import Context
 
 UNANSWERED = "questions left out, as no passage answers them"
 UNCHECKED = "answers left out, as their text does not entail them"
+_VOTE = re.compile(
+    r"""[\W_]*(yes|no)
+    (?![\W_]*(?:and|or|[/|&])[\W_]*(?:yes|no)\b)  # the other beside it
+    [*_"'”’»)\]]*+                                # the end of what is quoted or bold
+    (?:\s*$ | [^\S\n]*\n | \s*(?!-\w)[^\w\s])    # nothing, another line, or punctuation""",
+    re.VERBOSE,
+)
 
 
 class Asked(NamedTuple):
@@ -109,7 +116,8 @@ class LlmAnswers(Prompted):
 @dataclasses.dataclass(kw_only=True)
 class VotedAnswers(LlmAnswers):
     """Yes or no, by the vote of the passages (KnowComp, AVeriTeC 2024): the model is asked of each
-    alone, and what it says neither of has no vote. tie: the answer where the two are level.
+    alone, and a reply that is neither has no vote (see `yes_or_no`). tie: the answer where the two
+    are level.
 
     prompt: asks for yes, no, or neither. The pair names the passages that voted for its answer.
     """
@@ -231,8 +239,9 @@ def read(one: Asked, reply: Reply) -> Said:
 
 
 def yes_or_no(reply: str) -> str | None:
-    """What a reply begins with, "yes" or "no", or None where it is neither."""
-    found = re.match(r"\W*(yes|no)\b", reply.casefold())
+    """What a reply is, "yes" or "no": the word alone, or with punctuation behind it, as in "No, it
+    is …". None where it is neither: "No evidence is given", "Yes and no"."""
+    found = _VOTE.match(reply.casefold())
     return found.group(1) if found else None
 
 

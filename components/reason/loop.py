@@ -9,6 +9,8 @@ import msgspec
 from components.errors import ClaimflowError
 from components.pipeline import CaseRef, load, run_step
 from components.reason.nested import Nested, spent
+from components.reason.next_question import new
+from components.reason.questions import unique
 from components.records import AVERITEC_LABELS, Case, Evidence, encode
 from components.step import Context, Step
 
@@ -21,7 +23,8 @@ class Loop(Nested):
 
     A claim is settled when a step gives it a verdict with a label in `until`, when a step that
     writes questions has none left to ask, or after `rounds`. Evidence grows: what a round finds
-    stands behind that of the rounds before, and later rounds see all of it. With
+    stands behind that of the rounds before, and later rounds see all of it. So do the questions in
+    `asked`, with an answer or without, so that no round asks them again. With
     until=[Supported, Refuted] this is the multi-hop loop of Papelo (AVeriTeC 2024); with all but
     Not Enough Evidence that of FZIGOT (2025).
 
@@ -58,7 +61,8 @@ class Loop(Nested):
     @property
     def writes(self) -> tuple[str, ...]:  # type: ignore[override]
         fields = dict.fromkeys(field for step in self.steps.values() for field in step.writes)
-        return tuple(fields | {"remarks": None, "rounds": None})
+        asked = ("asked",) if "questions" in fields else ()
+        return tuple(dict.fromkeys((*fields, *asked, "remarks", "rounds")))
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         refs = {
@@ -84,6 +88,7 @@ class Loop(Nested):
                     told[after.id] += [
                         f"round {number}, {name}: {line}" for line in self._told(step, after, ctx)
                     ]
+            refs = {name: self._remembered(ref, ctx) for name, ref in refs.items()}
         for case in cases:
             ref = refs[case.claim.id]
             spent(ref, ctx)
@@ -105,9 +110,17 @@ class Loop(Nested):
         if "evidence" not in step.writes or "evidence" not in before.fields or after.error:
             return after
         old: list[Evidence] = load(before, ("evidence",), ctx.cache).evidence
-        new = [e for e in load(after, ("evidence",), ctx.cache).evidence if e not in old]
-        digest = ctx.cache.put(encode([*old, *new]))
+        more = [e for e in load(after, ("evidence",), ctx.cache).evidence if e not in old]
+        digest = ctx.cache.put(encode([*old, *more]))
         return msgspec.structs.replace(after, fields={**after.fields, "evidence": digest})
+
+    def _remembered(self, ref: CaseRef, ctx: Context) -> CaseRef:
+        """`ref`, behind a round, with its questions among those that were asked."""
+        if ref.error or "asked" not in self.writes:
+            return ref
+        case = load(ref, ("asked", "questions"), ctx.cache)
+        digest = ctx.cache.put(encode(unique([*case.asked, *case.questions])))
+        return msgspec.structs.replace(ref, fields={**ref.fields, "asked": digest})
 
     def _told(self, step: Step, after: CaseRef, ctx: Context) -> list[str]:
         """What a step gave to a claim, in words."""
@@ -116,6 +129,10 @@ class Loop(Nested):
         case = load(after, step.writes, ctx.cache)
         lines = [short(question) for question in case.questions]
         lines += [f"{short(pair.question)} – {short(pair.answer)}" for pair in case.evidence]
+        if "evidence" in step.writes:
+            asked = load(after, ("questions",), ctx.cache).questions
+            dropped = new(asked, (pair.question for pair in case.evidence))
+            lines += [f"{short(question)} – without an answer" for question in dropped]
         if case.hits:
             lines.append(f"{len(case.hits)} passages, the first of {case.hits[0].doc}")
         if case.verdict:

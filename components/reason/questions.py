@@ -128,8 +128,8 @@ def _example(claim: Claim, n: int) -> str:
 MARKER = re.compile(r"^(?:[-*•–—>#]+|\(?\d+[.):]|[Qq](?:uestion)?\s*\d*[.:)])\s*")
 
 
-def parsed(reply: str, n: int) -> list[str]:
-    """The questions in a reply, at most `n`: one a line, up to its last question mark.
+def parsed(reply: str, n: int | None = None) -> list[str]:
+    """The questions in a reply, at most `n` (None: all): one a line, up to its last question mark.
 
     Bullets, numbers and quotes around them are taken off; lines without a question mark, such as
     the one where a reply was cut off, and repetitions are left out.

@@ -17,7 +17,13 @@ from components.engines.memory import check_weights
 from components.errors import ClaimflowError
 from components.files import write_whole
 from components.reason.prompt import filled, prompt_file
-from components.reason.verdict import check_labels, frequencies, verdict
+from components.reason.verdict import (
+    LEAST_HELD_OUT,
+    check_labels,
+    enough_to_calibrate,
+    frequencies,
+    verdict,
+)
 from components.records import AVERITEC_LABELS, NOT_ENOUGH, Case, Claim, Record, encode
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
@@ -73,8 +79,8 @@ class TunedVerdict(TrainedStep):
     one of them, trained with the loss on that token alone; the probability of a label is the
     softmax, over the words, of their log-probabilities. None: an encoder with a classification
     head reads claim and evidence as a pair. Either way logits are float32 and divided by a
-    temperature that is fitted on the part of the training split that is held out (Guo et al.
-    2017), which also decides when to stop.
+    temperature that is fitted on the part of the training split that is held out (Guo et al. 2017;
+    1, with a warning, where that is fewer than 20 claims), which also decides when to stop.
 
     lora: None trains all weights. rate: peak learning rate. epochs: passes over the training
     claims; with 0 a language model judges as it is, zero-shot, at temperature 1. class_weight: a
@@ -209,7 +215,9 @@ class TunedVerdict(TrainedStep):
         # From the folder, in float32: what is measured is what will be used.
         gold = [row["labels"] for row in held]
         scores = Judge.of(folder, self.model).scores(held)
-        tuned.temperature = temperature(scores, gold)
+        fitted = enough_to_calibrate(len(held))
+        if fitted:
+            tuned.temperature = temperature(scores, gold)
         tuned.held_out = measures(softmax(scores, tuned.temperature), gold)
         tuned.held_out["ece_before"] = measures(softmax(scores, 1.0), gold)["ece"]
         write_whole(folder / ABOUT, encode(tuned))
@@ -221,7 +229,8 @@ class TunedVerdict(TrainedStep):
             "over trainer.limit, or too long",
         }
         does = f"Judges a claim with questions and answers as {', '.join(tuned.frequencies)}."
-        data["temperature"] = f"{tuned.temperature}, fitted on the held-out part"
+        how = "fitted on" if fitted else f"as fewer than {LEAST_HELD_OUT} claims are in"
+        data["temperature"] = f"{tuned.temperature}, {how} the held-out part"
         write_whole(folder / CARD, card("verdict", does, self, tuned, data).encode())
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -28,6 +28,8 @@ from components.step import Context, TrainedStep
 if TYPE_CHECKING:
     import numpy as np
 
+LEAST_HELD_OUT = 20  # claims; the temperature of fewer is chance, as two claims give 4 or 1/4
+
 
 @dataclasses.dataclass(kw_only=True)
 class MajorityVerdict(TrainedStep):
@@ -215,6 +217,25 @@ def check_labels(learned: list[Claim]) -> None:
         warnings.warn(
             f"No training claim is {', '.join(missing)}: the verdict never says so.",
             stacklevel=2,
+        )
+
+
+def enough_to_calibrate(claims: int) -> bool:
+    """Whether a temperature can be fitted on so many held-out claims. A warning where it can't."""
+    if claims < LEAST_HELD_OUT:
+        warnings.warn(
+            f"The temperature stays 1: {claims} held-out claims are too few to fit it on, give "
+            f"{LEAST_HELD_OUT} or more.",
+            stacklevel=3,
+        )
+    return claims >= LEAST_HELD_OUT
+
+
+def check_ties(ties: Sequence[str], slot: str) -> None:
+    """Raise ClaimflowError for an order of labels, in which equal ones win, that is not whole."""
+    if sorted(map(str, ties)) != sorted(AVERITEC_LABELS):
+        raise ClaimflowError(
+            f"{slot}.ties is {list(ties)}: name each of {', '.join(AVERITEC_LABELS)} once."
         )
 
 

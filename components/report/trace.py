@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from components.records import Case, Evidence
+from components.retrieve.search import by_question
 
 
 def trace(case: Case, error: str | None = None) -> str:
@@ -14,26 +16,19 @@ def trace(case: Case, error: str | None = None) -> str:
     about = [claim.speaker, str(claim.date) if claim.date else None, _gold(claim.label)]
     lines = [f"## {claim.id}: {_line(claim.text, 500)}", ""]
     lines += [f"{' · '.join(filter(None, about))}", ""] if any(about) else []
-    best: dict[int, list[str]] = {}
-    for hit in case.hits:
-        best.setdefault(hit.query, []).append(f"{hit.score:g} {hit.url or hit.doc}")
     parts = {
-        "Questions": case.questions,
-        "Queries": [
-            f"{_line(query.text)} → {', '.join(best.get(number, [])[:3]) or 'nothing'}"
-            for number, query in enumerate(case.queries)
-        ],
-        "Rounds": case.rounds,
+        "Questions": [_line(question, 700) for question in case.questions],
+        "Queries": list(_queries(case)),
+        "Rounds": [_line(told, 700) for told in case.rounds],
         "Evidence": [
-            text + (f" – {count} times" if count > 1 else "")
+            _line(text + (f" – {count} times" if count > 1 else ""), 700)
             for text, count in Counter(map(_pair, case.evidence)).items()
         ],
-        "Remarks": case.remarks,
+        "Remarks": [_line(remark, 700) for remark in case.remarks],
     }
     for title, items in parts.items():
         if items:
-            numbered = (f"{i}. {_line(item, 700)}" for i, item in enumerate(items, 1))
-            lines += [f"{title}:", "", *numbered, ""]
+            lines += [f"{title}:", "", *(f"{i}. {item}" for i, item in enumerate(items, 1)), ""]
     if case.verdict:
         sure = ", ".join(f"{name} {p:.3f}" for name, p in case.verdict.probabilities.items())
         lines += [f"Verdict: **{case.verdict.label}**" + (f" ({sure})" if sure else ""), ""]
@@ -42,6 +37,19 @@ def trace(case: Case, error: str | None = None) -> str:
     if error:
         lines += [f"Failed: {error}", ""]
     return "\n".join(lines)
+
+
+def _queries(case: Case) -> Iterator[str]:
+    """Each query with its best hits. Those of one question stand side by side where all its hits
+    are the first one's: so they are where queries are searched together (see `Search`)."""
+    best: dict[int, list[str]] = {}
+    for hit in case.hits:
+        best.setdefault(hit.query, []).append(_line(f"{hit.score:g} {hit.url or hit.doc}"))
+    for asked in by_question(case.queries):
+        joint = [number for number in asked if number in best] == asked[:1]
+        for numbers in [asked] if joint else [[number] for number in asked]:
+            texts = " | ".join(_line(case.queries[number].text) for number in numbers)
+            yield f"{texts} → {', '.join(best.get(numbers[0], [])[:3]) or 'nothing'}"
 
 
 def _pair(pair: Evidence) -> str:
