@@ -325,7 +325,7 @@ def test_a_temperature_is_fitted_on_twenty_claims_or_more(
         folder = Path(Context(Cache(tmp_path), toys(towns)).model(step).path)
     fitted = json.loads((folder / "verdict.json").read_bytes()).get("temperature", 1.0)
     assert (fitted == 1) == few
-    told = "The temperature stays 1: 4 held-out claims are too few"
+    told = "The temperature stays 1, as it is fitted on 20 held-out claims or more and here are 4"
     assert any(told in str(one.message) for one in warned) == few
     how = "as fewer than 20 claims are in" if few else "fitted on"
     assert f"temperature: {fitted}, {how} the held-out part" in (folder / "README.md").read_text()

@@ -224,8 +224,8 @@ def enough_to_calibrate(claims: int) -> bool:
     """Whether a temperature can be fitted on so many held-out claims. A warning where it can't."""
     if claims < LEAST_HELD_OUT:
         warnings.warn(
-            f"The temperature stays 1: {claims} held-out claims are too few to fit it on, give "
-            f"{LEAST_HELD_OUT} or more.",
+            f"The temperature stays 1, as it is fitted on {LEAST_HELD_OUT} held-out claims or more "
+            f"and here are {claims}: give more training claims.",
             stacklevel=3,
         )
     return claims >= LEAST_HELD_OUT
