@@ -333,12 +333,30 @@ def test_dates_that_pages_say(ctx: Context, meta: str) -> None:
         ("20200230", None),
         ("31 June 2020", None),
         ("Marathon 2020", None),
+        ("32 March 2020", None),
+        ("2020/11/02", "2020-11-02"),
+        ("2020.11.02", "2020-11-02"),
+        ("20201102T0800Z", "2020-11-02"),
+        ("Monday, November 2nd, 2020", "2020-11-02"),
+        ("Mon Nov 02 2020 08:00:00 GMT+0000 (UTC)", "2020-11-02"),
+        ("Montag, den 2. November 2020", "2020-11-02"),
+        ("2 Agustus 2020", "2020-08-02"),
+        ("2 września 2020", "2020-09-02"),
+        ("2 juny 2020", None),
     ],
 )
 def test_dates_in_other_forms(said: str, date: str | None) -> None:
-    for meta in METAS[1:5]:
+    old = '<time datetime="2015-01-01">1 January 2015</time>'
+    for meta in [*METAS[1:5], LD.format('{{"datePublished": "{date}"}}')]:
         page = extract(PAGE.format(meta=meta.format(date=said), by="").encode())
         assert page.date == parse_date(date), meta
+        page = extract(PAGE.format(meta=meta.format(date=said), by=old).encode())
+        assert page.date == parse_date(date or "2015-01-01"), meta
+    for tag in ('<time datetime="{}">Then</time>', "<time>{}</time>",
+                '<span itemprop="name datePublished" content="{}">Then</span>',
+                '<span itemprop="datePublished">{}</span>'):  # fmt: skip
+        page = extract(PAGE.format(meta="", by=tag.format(said)).encode())
+        assert page.date == parse_date(date), tag
 
 
 PUBLISHED = '<meta property="article:published_time" content="{}">'
@@ -355,6 +373,8 @@ LD = '<script type="application/ld+json">{}</script>'
         ('{"related": [{"datePublished": "2021-05-01"}]}', "2019-01-01"),
         ('{"datePublished": "1970-01-01"}', "2019-01-01"),
         ('{"datePublished": ', "2019-01-01"),
+        ('{"datePublished": "11/03/2020"}', "2019-01-01"),
+        ('{"dateCreated": "2020-11-02"}', "2019-01-01"),
     ],
 )
 def test_of_two_days_of_publication_the_later_counts(said: str, date: str) -> None:
@@ -375,11 +395,35 @@ def test_of_two_days_of_publication_the_later_counts(said: str, date: str) -> No
         ("Published: 11/03/2020", None),
         ("The fair was on 2 November 2020.", None),
         ("Published figures of 2 November 2020 say more.", None),
+        ("Posted on Mon Nov 02 2020 08:00:00 GMT+0000 (UTC)", "2020-11-02"),
+        ("Published: 2020/11/02", "2020-11-02"),
+        ("Published: 5 Maret 2021", "2021-03-05"),
+        ("Published: 14 lipca 2021", "2021-07-14"),
+        ("Published 12 comments 2021", None),
+        ("Publicado el 14 juny 2021", None),
+        ("Published: 32 March 2021", None),
     ],
 )
 def test_a_short_text_that_says_when_a_page_was_published(text: str, date: str | None) -> None:
     html = PAGE.format(meta="", by="").replace("<p>", f"<p>{text}</p><p>", 1)
     assert extract(html.encode()).date == parse_date(date)
+
+
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ({"uploadDate": "2020-11-02"}, "2020-11-02"),
+        ({"dateCreated": "2 November 2020"}, "2020-11-02"),
+        ({"dateCreated": "2020-11-02", "datePublished": "2020-10-01"}, "2020-10-01"),
+        ({"dateCreated": "2020-11-02", "datePublished": "11/03/2020"}, "2020-11-02"),
+    ],
+)
+def test_the_day_of_making_counts_where_there_is_none_of_publication(
+    said: dict[str, str], date: str
+) -> None:
+    assert extract(PAGE.format(meta=LD.format(json.dumps(said)), by="").encode()).date == (
+        parse_date(date)
+    )
 
 
 @pytest.mark.parametrize("tag", ["aside", "footer", "nav"])
@@ -482,6 +526,17 @@ def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> 
 
 REVIEW = {"@type": "ClaimReview", "claimReviewed": CLAIM, "reviewRating": {"alternateName": "No"}}
 
+WRITTEN = json.dumps(REVIEW)
+OTHER_JSON = [
+    f'<script type="application/ld+json; charset=utf-8">{WRITTEN}</script>',
+    f'<script type=" Application/LD+JSON ">{WRITTEN}</script>',
+    LD.format(WRITTEN.replace('"No"', '"No.\nNever.\t"')),
+    LD.format(f"<![CDATA[{WRITTEN}]]>"),
+    LD.format(f"//<![CDATA[\n{WRITTEN}\n//]]>"),
+    LD.format(f"/*<![CDATA[*/ {WRITTEN} /*]]>*/"),
+    LD.format(f"<!--\n{WRITTEN}\n-->"),
+]
+
 
 @pytest.mark.parametrize(
     "markup",
@@ -491,8 +546,16 @@ REVIEW = {"@type": "ClaimReview", "claimReviewed": CLAIM, "reviewRating": {"alte
         '<div itemscope itemtype="https://schema.org/ClaimReview">'
         f'<p itemprop="claimReviewed">{CLAIM}</p></div>',
         f'<meta itemprop="claimReviewed" content="{CLAIM}">',
+        f'<p itemprop="name claimReviewed">{CLAIM}</p>',
+        f'<p property="claimReviewed">{CLAIM}</p>',
+        f'<p property="name schema:claimReviewed">{CLAIM}</p>',
+        f'<meta property="https://schema.org/claimReviewed" content="{CLAIM}">',
+        *OTHER_JSON,
     ],
-    ids=["JSON-LD", "graph", "microdata", "meta"],
+    ids=[
+        *("JSON-LD", "graph", "microdata", "meta", "several names", "RDFa", "prefixed", "address"),
+        *(f"JSON-LD {n}" for n in range(len(OTHER_JSON))),
+    ],
 )
 def test_markup_says_that_a_page_checks_the_claim(ctx: Context, markup: str) -> None:
     claim = Claim(id="0", text=CLAIM)
@@ -503,6 +566,12 @@ def test_markup_says_that_a_page_checks_the_claim(ctx: Context, markup: str) -> 
         document = build.document(Found(url="https://a.example/x", kind="claim"), page, "")
         (case,) = strict().run([Case(claim=claim, documents=[document])], ctx)
         assert len(case.documents) == kept, page.checked
+
+
+@pytest.mark.parametrize("markup", OTHER_JSON)
+def test_json_ld_in_every_guise_gives_the_day_of_publication(markup: str) -> None:
+    meta = markup.replace('"claimReviewed"', '"datePublished": "2 Nov 2020", "claimReviewed"')
+    assert extract(PAGE.format(meta=meta, by="").encode()).date == parse_date("2020-11-02")
 
 
 def test_claim_share_is_a_share() -> None:
