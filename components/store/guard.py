@@ -25,12 +25,18 @@ VERDICT = "page with the claim and a verdict on it"
 
 _NAME = pattern(ENGLISH)
 _DAY = re.compile(rf"(?i)(?<!\d)((?:19|20)\d\d)([/._-])(\d{{1,2}}|{_NAME})\2(\d{{1,2}})(?!\d)")
-_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)/?(0[1-9]|1[0-2])/?(0[1-9]|[12]\d|3[01])(?!\d)")
+_COMPACT = re.compile(
+    r"(?<!\d)((?:19|20)\d\d)(?:/?(0[1-9]|1[0-2])/?|-(0[1-9]|1[0-2])/)(0[1-9]|[12]\d|3[01])(?!\d)"
+)
 # A month alone; with a number after it, as in /2021/02/30, it would be a day that there is not.
-_MONTH = re.compile(rf"(?i)/((?:19|20)\d\d)/(\d\d|{_NAME})(?=/|$)(?!/\d{{1,2}}(?:/|$))")
+_MONTH = re.compile(
+    rf"(?i)/((?:19|20)\d\d)(?:[/-](\d\d|{_NAME})(?=/|$)|(0[1-9]|1[0-2])(?=/))(?!/\d{{1,2}}(?:/|$))"
+)
+# At the end of a part, and not behind a word that says what day the page is about.
+_BEFORE = r"(?:/|(?<!-of)(?<!-on)(?<!-by)(?<!-for)(?<!-from)(?<!-since)(?<!-until)(?<!-before)-)"
 _YEAR_LAST = re.compile(
-    rf"(?i)/(?:(?P<d>\d{{1,2}})([/._-]?)(?P<m>{_NAME})\2|(?P<m2>{_NAME})([/._-])(?P<d2>\d{{1,2}})\5)"
-    r"(?P<y>(?:19|20)\d\d)(?=/|\.\w+$|$)"
+    rf"(?i){_BEFORE}(?:(?P<d>\d{{1,2}})([/._-]?)(?P<m>{_NAME})\2"
+    rf"|(?P<m2>{_NAME})([/._-])(?P<d2>\d{{1,2}})\5)(?P<y>(?:19|20)\d\d)(?=/|\.\w+$|$)"
 )
 
 
@@ -174,15 +180,16 @@ def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
     """The earliest day that a URL can be of, or None.
 
     Year first: /2020/11/02, /2020/nov/02, 2020-11-02, 20201102 or /2020/1102/ in its path, or
-    /2020/11/ (the first of the month), or a part of it that is a date with the month's name,
-    /2-nov-2020; else the stamp of an archive. Numbers with the year last are not read, as nothing
+    /2020/11/, /2020-11/ or /202011/ (the first of the month), or a part of it that ends in a date
+    with the month's name, /2-nov-2020 or /bread-nov-2-2020, which no word such as "of" makes what
+    the page is about; else the stamp of an archive. Numbers with the year last are not read, as nothing
     tells their day from their month.
     """
     page, stamp = unwrap(url)
     path = urllib.parse.unquote(re.sub(r"(?i)^https?://[^/]*|[?#].*", "", page))
     found = [(year, month, number) for year, _, month, number in _DAY.findall(path)]
-    found += _COMPACT.findall(path)
-    found += [(year, month, "1") for year, month in _MONTH.findall(path)]
+    found += [(year, m or m2, number) for year, m, m2, number in _COMPACT.findall(path)]
+    found += [(year, m or m2, "1") for year, m, m2 in _MONTH.findall(path)]
     found += [
         (named["y"], named["m"] or named["m2"], named["d"] or named["d2"])
         for named in _YEAR_LAST.finditer(path)
