@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,45 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
     ids, reasons = guarded(guard, ctx, None, documents)
     assert ids == [documents[2].id, documents[3].id]
     assert reasons == {SITE: 3}
+
+
+def test_a_star_in_a_site_is_a_part_of_one_name() -> None:
+    sites = ["post.example/*/*fact-check*", "wire.example/article/uk-factcheck*"]
+    for url in (
+        "https://post.example/news/ap-fact-check-bread", "https://post.example/news/fact-check/x",
+        "https://wire.example/article/uk-factcheck-bread-idUSKBN22P22I/?x=1",
+        "https://wire.example/article/uk-factcheck-bread/false-claim-idUSKCN2252T6",
+    ):  # fmt: skip
+        assert checks_facts(url, sites), url
+    for url in (
+        "https://post.example/fact-check", "https://post.example/news/x/fact-check",
+        "https://wire.example/article/uk-bread-factcheck", "https://wire.example/article",
+        "https://wire.example/", "https://wire.example",
+    ):  # fmt: skip
+        assert not checks_facts(url, sites), url
+
+
+AVERITEC = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
+
+
+@pytest.mark.skipif(not AVERITEC.is_dir(), reason="needs CLAIMFLOW_DATA")
+def test_nearly_all_articles_that_checked_claims_of_averitec_are_on_sites_of_the_list() -> None:
+    splits = [json.loads((AVERITEC / f"{s}.json").read_text()) for s in ("dev", "train")]
+    articles = [claim["fact_checking_article"] for split in splits for claim in split]
+    assert len(articles) == 3568
+    sites = strict().sites
+    covered = [checks_facts(url, sites) for url in articles]
+    assert sum(covered[:500]) >= 0.95 * 500
+    assert sum(covered) >= 0.97 * 3568
+    # Little of the gold evidence is on one.
+    cited = {
+        answer.get("source_url") or ""
+        for split in splits
+        for claim in split
+        for question in claim["questions"]
+        for answer in question["answers"]
+    }
+    assert sum(checks_facts(url, sites) for url in cited) < 0.06 * len(cited)
 
 
 @pytest.mark.parametrize(
@@ -504,6 +544,25 @@ def judged(ctx: Context, *sentences: str, title: str | None = None) -> bool:
         "Claim rating: False",
         "A court has it in hand. The claim is false.",
         "The ministry found that the claim is false.",
+        "The viral claim is false.",
+        "The widely shared Facebook post was misleading.",
+        "The claim's false.",
+        "The claim’s baseless!",
+        "These claims are false, the ministry says.",
+        "These claims are false because no such law was made.",
+        "Those viral photos are fake.",
+        "All the claims have been debunked.",
+        "The claim made by the mayor is false.",
+        "The claims circulating on WhatsApp are misleading.",
+        "The post by the bakers’ guild is false.",
+        "The claim in the video is partly false.",
+        "The claim that bakeries may sell no bread is false.",
+        "No evidence supports the claim.",
+        "There is no evidence to support this claim.",
+        "We found no evidence for these claims.",
+        "There is no truth to the viral claim.",
+        "Four Pinocchios",
+        "We award the mayor Three Pinocchios.",
     ],
 )
 def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: str) -> None:
@@ -533,6 +592,20 @@ def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: st
         "Mostly bread is sold.",
         "They reviewed the claim: mostly bakers came.",
         "Claim reviewed by the ministry in May.",
+        "The claim made by the mayor is falsely called new.",
+        "The insurance claim is wrong by three crowns.",
+        "The love story is true.",
+        "The claim's true owner is a baker.",
+        "These claims are true to the letter of the law.",
+        "The post in Morrin is wrong for a bakery.",
+        "The photos in the hall are true to life.",
+        "The claims made by the jury's critics are many; the law is true.",
+        "The claim that the mayor was wrong was heard in May.",
+        "The court ruled that the claims made by the guild are unfounded.",
+        "The judge said no evidence supports the claim.",
+        "No evidence supports a claim to the bakery.",
+        "The bakers read Pinocchio to four children.",
+        "Pinocchios of wood are sold at the fair.",
     ],
 )
 def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> None:
