@@ -138,17 +138,17 @@ _RATING = (
     r"out of context|debunked)"
 )
 _VERDICT = re.compile(
-    r"(?im)\b(?:verdict|rating|ruling|our conclusion|claim reviewed|claim rating)"
+    r"(?im)\b(?:"
+    r"(?:verdict|rating|ruling|our conclusion|claim reviewed|claim rating)"
     r"(?:\s*[:–—-]\s*|[^\S\n]*\n\s*)"
     rf"(?:the {_CLAIM} is )?{_FINDING}"
-    rf"|\b{_THE} {_CLAIM} {_IS} {_FINDING}"
-    rf"|\b{_THE} {_CLAIM}(?:{_BETWEEN} {_IS}|['’]s) {_FINDING}{_END}"
-    rf"|\bno (?:evidence|proof|truth)(?: that)? (?:supports?|backs?|for|to|behind|in)"
+    rf"|{_THE} {_CLAIM}(?: {_IS} {_FINDING}|(?:{_BETWEEN} {_IS}|['’]s) {_FINDING}{_END})"
+    r"|no (?:evidence|proof|truth)(?: that)? (?:supports?|backs?|for|to|behind|in)"
     rf"(?: support| back)? {_THE} {_CLAIM}\b"
-    r"|\b(?:one|two|three|four|[1-4]) pinocchios?\b"
-    rf"|\bwe (?:have )?(?:rate|rated|find|found|judge|judged) {_THE} {_CLAIM}"
-    rf"|\b(?:rate|rated) (?:it|this|that) {_FINDING}"
-    rf"|\bfact[- ]check(?:ed)?\b(?:.|\n){{0,80}}\b{_FINDING}"
+    r"|(?:one|two|three|four|[1-4]) pinocchios?\b"
+    rf"|we (?:have )?(?:rate|rated|find|found|judge|judged) (?:this|the|that) {_CLAIM}"
+    rf"|(?:rate|rated) (?:it|this|that) {_FINDING}"
+    rf"|fact[- ]check(?:ed)?\b(?:.|\n){{0,80}}\b{_FINDING})"
     rf"|^[^\w\n]*(?:(?:this|that|it)(?: is|['’]s) (?!true\b))?{_RATING}[^\w\n]*$"
 )
 # Who speaks in front of "the claim was supported" when no fact-checker does.

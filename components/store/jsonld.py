@@ -10,10 +10,7 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 TYPE = "application/ld+json"
-# CDATA or a comment of HTML around the JSON, which may itself stand in a comment of JavaScript.
-_WRAPPING = re.compile(
-    r"\A\s*(?://|/\*)?\s*(?:<!\[CDATA\[|<!--)(?:\s*\*/)?|(?://|/\*)?\s*(?:\]\]>|-->)(?:\s*\*/)?\s*\Z"
-)
+_WRAPPING = re.compile(r"<!\[CDATA\[|\]\]>|<!--|-->")  # which may stand in comments of JavaScript
 
 
 def scripts(tree: HtmlElement) -> list[HtmlElement]:
@@ -28,6 +25,6 @@ def scripts(tree: HtmlElement) -> list[HtmlElement]:
 def value(script: HtmlElement) -> Any:
     """What a script of JSON-LD says, also with raw line breaks in its texts; None if no JSON."""
     try:
-        return json.loads(_WRAPPING.sub("", script.text or ""), strict=False)
+        return json.loads(_WRAPPING.sub("", script.text or "").strip("/* \t\r\n"), strict=False)
     except (ValueError, RecursionError):  # whatever the page's author wrote
         return None
