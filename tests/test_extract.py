@@ -75,6 +75,29 @@ def test_html_without_a_date_gets_none() -> None:
     assert page.date is None
 
 
+@pytest.mark.parametrize("sign", ["\x01", "\x0b", "\x1f", "\ufffe", "&#1;", "&#xFFFE;"])
+def test_control_characters_cost_neither_page_nor_date(sign: str) -> None:
+    page = HTML.replace(b"412", f"412{sign}".encode())
+    page = page.replace(b"Imprint", f"{sign}1 May 2020".encode())
+    page = page.replace(b"2021-03-04", f"2021-03-04{sign}".encode())
+    script = f'<script type="application/ld+json">{{"x": "{sign}"}}</script></head>'
+    page = extract(page.replace(b"</head>", script.encode()))
+    assert page.date == datetime.date(2021, 3, 4)
+    assert len(page.sentences) == 4
+
+
+def test_a_date_that_cannot_be_looked_for_does_not_cost_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OverflowError("date value out of range")
+
+    monkeypatch.setattr("htmldate.find_date", fails)
+    page = extract(HTML.replace(b"article:published_time", b"x"))
+    assert page.date is None
+    assert len(page.sentences) == 4
+
+
 def test_pdf() -> None:
     page = extract(PDF)
     assert page.sentences == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,45 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
     assert reasons == {SITE: 3}
 
 
+def test_a_star_in_a_site_is_a_part_of_one_name() -> None:
+    sites = ["post.example/*/*fact-check*", "wire.example/article/uk-factcheck*"]
+    for url in (
+        "https://post.example/news/ap-fact-check-bread", "https://post.example/news/fact-check/x",
+        "https://wire.example/article/uk-factcheck-bread-idUSKBN22P22I/?x=1",
+        "https://wire.example/article/uk-factcheck-bread/false-claim-idUSKCN2252T6",
+    ):  # fmt: skip
+        assert checks_facts(url, sites), url
+    for url in (
+        "https://post.example/fact-check", "https://post.example/news/x/fact-check",
+        "https://wire.example/article/uk-bread-factcheck", "https://wire.example/article",
+        "https://wire.example/", "https://wire.example",
+    ):  # fmt: skip
+        assert not checks_facts(url, sites), url
+
+
+AVERITEC = Path(os.environ.get("CLAIMFLOW_DATA", "../shared/data")) / "averitec"
+
+
+@pytest.mark.skipif(not AVERITEC.is_dir(), reason="needs CLAIMFLOW_DATA")
+def test_nearly_all_articles_that_checked_claims_of_averitec_are_on_sites_of_the_list() -> None:
+    splits = [json.loads((AVERITEC / f"{s}.json").read_text()) for s in ("dev", "train")]
+    articles = [claim["fact_checking_article"] for split in splits for claim in split]
+    assert len(articles) == 3568
+    sites = strict().sites
+    covered = [checks_facts(url, sites) for url in articles]
+    assert sum(covered[:500]) >= 0.95 * 500
+    assert sum(covered) >= 0.97 * 3568
+    # Little of the gold evidence is on one.
+    cited = {
+        answer.get("source_url") or ""
+        for split in splits
+        for claim in split
+        for question in claim["questions"]
+        for answer in question["answers"]
+    }
+    assert sum(checks_facts(url, sites) for url in cited) < 0.06 * len(cited)
+
+
 @pytest.mark.parametrize(
     ("url", "date"),
     [
@@ -173,6 +213,21 @@ def test_sites_with_a_path_are_that_part_alone(ctx: Context) -> None:
         ("https://a.example/2020/marketing/", None),
         ("https://a.example/2020/junk/x", None),
         ("https://a.example/2020/marathon/03", None),
+        ("https://a.example/2020-11/bread", "2020-11-01"),
+        ("https://a.example/2020-11", "2020-11-01"),
+        ("https://a.example/202011/bread", "2020-11-01"),
+        ("https://a.example/a/2020-11/02/bread", "2020-11-02"),
+        ("https://a.example/bread/202011", None),  # a number like others
+        ("https://a.example/202013/bread", None),
+        ("https://a.example/2020-13/bread", None),
+        ("https://a.example/report-2020-11/bread", None),
+        ("https://a.example/2020-02/30/bread", None),
+        ("https://a.example/bread-november-2-2020", "2020-11-02"),
+        ("https://a.example/bread-of-ostrelle-nov-2-2020.html", "2020-11-02"),
+        ("https://a.example/bread-2-november-2020/", "2020-11-02"),
+        ("https://a.example/the-fair-on-november-2-2020", None),  # what it is about
+        ("https://a.example/bread-november-31-2020", None),
+        ("https://a.example/unmay-2-2020", None),
         ("https://a.example/2021/02/30/", None),
         ("https://a.example/2021/feb/30", None),
         ("https://a.example/2021/02/30-ways-to-bake", "2021-02-01"),
@@ -333,12 +388,30 @@ def test_dates_that_pages_say(ctx: Context, meta: str) -> None:
         ("20200230", None),
         ("31 June 2020", None),
         ("Marathon 2020", None),
+        ("32 March 2020", None),
+        ("2020/11/02", "2020-11-02"),
+        ("2020.11.02", "2020-11-02"),
+        ("20201102T0800Z", "2020-11-02"),
+        ("Monday, November 2nd, 2020", "2020-11-02"),
+        ("Mon Nov 02 2020 08:00:00 GMT+0000 (UTC)", "2020-11-02"),
+        ("Montag, den 2. November 2020", "2020-11-02"),
+        ("2 Agustus 2020", "2020-08-02"),
+        ("2 września 2020", "2020-09-02"),
+        ("2 juny 2020", None),
     ],
 )
 def test_dates_in_other_forms(said: str, date: str | None) -> None:
-    for meta in METAS[1:5]:
+    old = '<time datetime="2015-01-01">1 January 2015</time>'
+    for meta in [*METAS[1:5], LD.format('{{"datePublished": "{date}"}}')]:
         page = extract(PAGE.format(meta=meta.format(date=said), by="").encode())
         assert page.date == parse_date(date), meta
+        page = extract(PAGE.format(meta=meta.format(date=said), by=old).encode())
+        assert page.date == parse_date(date or "2015-01-01"), meta
+    for tag in ('<time datetime="{}">Then</time>', "<time>{}</time>",
+                '<span itemprop="name datePublished" content="{}">Then</span>',
+                '<span itemprop="datePublished">{}</span>'):  # fmt: skip
+        page = extract(PAGE.format(meta="", by=tag.format(said)).encode())
+        assert page.date == parse_date(date), tag
 
 
 PUBLISHED = '<meta property="article:published_time" content="{}">'
@@ -355,6 +428,8 @@ LD = '<script type="application/ld+json">{}</script>'
         ('{"related": [{"datePublished": "2021-05-01"}]}', "2019-01-01"),
         ('{"datePublished": "1970-01-01"}', "2019-01-01"),
         ('{"datePublished": ', "2019-01-01"),
+        ('{"datePublished": "11/03/2020"}', "2019-01-01"),
+        ('{"dateCreated": "2020-11-02"}', "2019-01-01"),
     ],
 )
 def test_of_two_days_of_publication_the_later_counts(said: str, date: str) -> None:
@@ -375,11 +450,35 @@ def test_of_two_days_of_publication_the_later_counts(said: str, date: str) -> No
         ("Published: 11/03/2020", None),
         ("The fair was on 2 November 2020.", None),
         ("Published figures of 2 November 2020 say more.", None),
+        ("Posted on Mon Nov 02 2020 08:00:00 GMT+0000 (UTC)", "2020-11-02"),
+        ("Published: 2020/11/02", "2020-11-02"),
+        ("Published: 5 Maret 2021", "2021-03-05"),
+        ("Published: 14 lipca 2021", "2021-07-14"),
+        ("Published 12 comments 2021", None),
+        ("Publicado el 14 juny 2021", None),
+        ("Published: 32 March 2021", None),
     ],
 )
 def test_a_short_text_that_says_when_a_page_was_published(text: str, date: str | None) -> None:
     html = PAGE.format(meta="", by="").replace("<p>", f"<p>{text}</p><p>", 1)
     assert extract(html.encode()).date == parse_date(date)
+
+
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ({"uploadDate": "2020-11-02"}, "2020-11-02"),
+        ({"dateCreated": "2 November 2020"}, "2020-11-02"),
+        ({"dateCreated": "2020-11-02", "datePublished": "2020-10-01"}, "2020-10-01"),
+        ({"dateCreated": "2020-11-02", "datePublished": "11/03/2020"}, "2020-11-02"),
+    ],
+)
+def test_the_day_of_making_counts_where_there_is_none_of_publication(
+    said: dict[str, str], date: str
+) -> None:
+    assert extract(PAGE.format(meta=LD.format(json.dumps(said)), by="").encode()).date == (
+        parse_date(date)
+    )
 
 
 @pytest.mark.parametrize("tag", ["aside", "footer", "nav"])
@@ -445,6 +544,25 @@ def judged(ctx: Context, *sentences: str, title: str | None = None) -> bool:
         "Claim rating: False",
         "A court has it in hand. The claim is false.",
         "The ministry found that the claim is false.",
+        "The viral claim is false.",
+        "The widely shared Facebook post was misleading.",
+        "The claim's false.",
+        "The claim’s baseless!",
+        "These claims are false, the ministry says.",
+        "These claims are false because no such law was made.",
+        "Those viral photos are fake.",
+        "All the claims have been debunked.",
+        "The claim made by the mayor is false.",
+        "The claims circulating on WhatsApp are misleading.",
+        "The post by the bakers’ guild is false.",
+        "The claim in the video is partly false.",
+        "The claim that bakeries may sell no bread is false.",
+        "No evidence supports the claim.",
+        "There is no evidence to support this claim.",
+        "We found no evidence for these claims.",
+        "There is no truth to the viral claim.",
+        "Four Pinocchios",
+        "We award the mayor Three Pinocchios.",
     ],
 )
 def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: str) -> None:
@@ -474,6 +592,20 @@ def test_a_page_with_claim_and_verdict_is_a_fact_check(ctx: Context, verdict: st
         "Mostly bread is sold.",
         "They reviewed the claim: mostly bakers came.",
         "Claim reviewed by the ministry in May.",
+        "The claim made by the mayor is falsely called new.",
+        "The insurance claim is wrong by three crowns.",
+        "The love story is true.",
+        "The claim's true owner is a baker.",
+        "These claims are true to the letter of the law.",
+        "The post in Morrin is wrong for a bakery.",
+        "The photos in the hall are true to life.",
+        "The claims made by the jury's critics are many; the law is true.",
+        "The claim that the mayor was wrong was heard in May.",
+        "The court ruled that the claims made by the guild are unfounded.",
+        "The judge said no evidence supports the claim.",
+        "No evidence supports a claim to the bakery.",
+        "The bakers read Pinocchio to four children.",
+        "Pinocchios of wood are sold at the fair.",
     ],
 )
 def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> None:
@@ -481,6 +613,17 @@ def test_a_page_that_only_tells_the_story_stays(ctx: Context, sentence: str) -> 
 
 
 REVIEW = {"@type": "ClaimReview", "claimReviewed": CLAIM, "reviewRating": {"alternateName": "No"}}
+
+WRITTEN = json.dumps(REVIEW)
+OTHER_JSON = [
+    f'<script type="application/ld+json; charset=utf-8">{WRITTEN}</script>',
+    f'<script type=" Application/LD+JSON ">{WRITTEN}</script>',
+    LD.format(WRITTEN.replace('"No"', '"No.\nNever.\t"')),
+    LD.format(f"<![CDATA[{WRITTEN}]]>"),
+    LD.format(f"//<![CDATA[\n{WRITTEN}\n//]]>"),
+    LD.format(f"/*<![CDATA[*/ {WRITTEN} /*]]>*/"),
+    LD.format(f"<!--\n{WRITTEN}\n-->"),
+]
 
 
 @pytest.mark.parametrize(
@@ -491,8 +634,16 @@ REVIEW = {"@type": "ClaimReview", "claimReviewed": CLAIM, "reviewRating": {"alte
         '<div itemscope itemtype="https://schema.org/ClaimReview">'
         f'<p itemprop="claimReviewed">{CLAIM}</p></div>',
         f'<meta itemprop="claimReviewed" content="{CLAIM}">',
+        f'<p itemprop="name claimReviewed">{CLAIM}</p>',
+        f'<p property="claimReviewed">{CLAIM}</p>',
+        f'<p property="name schema:claimReviewed">{CLAIM}</p>',
+        f'<meta property="https://schema.org/claimReviewed" content="{CLAIM}">',
+        *OTHER_JSON,
     ],
-    ids=["JSON-LD", "graph", "microdata", "meta"],
+    ids=[
+        *("JSON-LD", "graph", "microdata", "meta", "several names", "RDFa", "prefixed", "address"),
+        *(f"JSON-LD {n}" for n in range(len(OTHER_JSON))),
+    ],
 )
 def test_markup_says_that_a_page_checks_the_claim(ctx: Context, markup: str) -> None:
     claim = Claim(id="0", text=CLAIM)
@@ -503,6 +654,12 @@ def test_markup_says_that_a_page_checks_the_claim(ctx: Context, markup: str) -> 
         document = build.document(Found(url="https://a.example/x", kind="claim"), page, "")
         (case,) = strict().run([Case(claim=claim, documents=[document])], ctx)
         assert len(case.documents) == kept, page.checked
+
+
+@pytest.mark.parametrize("markup", OTHER_JSON)
+def test_json_ld_in_every_guise_gives_the_day_of_publication(markup: str) -> None:
+    meta = markup.replace('"claimReviewed"', '"datePublished": "2 Nov 2020", "claimReviewed"')
+    assert extract(PAGE.format(meta=meta, by="").encode()).date == parse_date("2020-11-02")
 
 
 def test_claim_share_is_a_share() -> None:

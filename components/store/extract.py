@@ -46,6 +46,7 @@ _TAG = re.compile(
 )
 _COMMENT = re.compile(r"^\s*(?:<\?[^>]*>|<!--.*?-->|\s+)*", re.DOTALL)
 _SNIFFED = 1024  # bytes or characters at the start that tell the type
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 # Up to a full stop that punkt doesn't know, with the quotes and brackets that it closes.
 _OTHER_ENDS = "。！？｡।॥؟۔"
@@ -135,7 +136,7 @@ def _html(text: str) -> Page:
 
     try:
         tree = _tree(text)
-        date, checked = published(tree), checked_claims(tree)
+        date, checked = _date(tree), checked_claims(tree)
         found = trafilatura.bare_extraction(
             tree,
             with_metadata=True,
@@ -155,9 +156,19 @@ def _html(text: str) -> Page:
     )
 
 
+def _date(tree: HtmlElement) -> datetime.date | None:
+    """The day of publication. Where looking for it fails, a page has none: it must not cost its
+    text."""
+    try:
+        return published(tree)
+    except Exception:  # htmldate raises whatever a hostile page makes it raise
+        return None
+
+
 def _tree(text: str) -> HtmlElement:
     """The elements of a page, without what only blows it up.
 
+    lxml gives control characters but takes none back: with one, a page would lose text or date.
     Cells that span columns or rows are filled up by trafilatura: with colspan=99999999 each row of
     the table has a million cells.
     """
@@ -169,4 +180,11 @@ def _tree(text: str) -> HtmlElement:
     for cell in tree.iter("td", "th"):
         cell.attrib.pop("colspan", None)
         cell.attrib.pop("rowspan", None)
+    for element in tree.iter():
+        for part in ("text", "tail"):
+            if (inner := getattr(element, part)) and _NO_XML.search(inner):
+                setattr(element, part, _NO_XML.sub(" ", inner))
+        for name, value in element.attrib.items():
+            if _NO_XML.search(value):
+                element.set(name, _NO_XML.sub(" ", value))
     return tree

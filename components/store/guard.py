@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import fnmatch
 import itertools
 import re
 import urllib.parse
@@ -25,12 +26,18 @@ VERDICT = "page with the claim and a verdict on it"
 
 _NAME = pattern(ENGLISH)
 _DAY = re.compile(rf"(?i)(?<!\d)((?:19|20)\d\d)([/._-])(\d{{1,2}}|{_NAME})\2(\d{{1,2}})(?!\d)")
-_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)/?(0[1-9]|1[0-2])/?(0[1-9]|[12]\d|3[01])(?!\d)")
+_COMPACT = re.compile(
+    r"(?<!\d)((?:19|20)\d\d)(?:/?(0[1-9]|1[0-2])/?|-(0[1-9]|1[0-2])/)(0[1-9]|[12]\d|3[01])(?!\d)"
+)
 # A month alone; with a number after it, as in /2021/02/30, it would be a day that there is not.
-_MONTH = re.compile(rf"(?i)/((?:19|20)\d\d)/(\d\d|{_NAME})(?=/|$)(?!/\d{{1,2}}(?:/|$))")
+_MONTH = re.compile(
+    rf"(?i)/((?:19|20)\d\d)(?:[/-](\d\d|{_NAME})(?=/|$)|(0[1-9]|1[0-2])(?=/))(?!/\d{{1,2}}(?:/|$))"
+)
+# At the end of a part, and not behind a word that says what day the page is about.
+_BEFORE = r"(?:/|(?<!-of)(?<!-on)(?<!-by)(?<!-for)(?<!-from)(?<!-since)(?<!-until)(?<!-before)-)"
 _YEAR_LAST = re.compile(
-    rf"(?i)/(?:(?P<d>\d{{1,2}})([/._-]?)(?P<m>{_NAME})\2|(?P<m2>{_NAME})([/._-])(?P<d2>\d{{1,2}})\5)"
-    r"(?P<y>(?:19|20)\d\d)(?=/|\.\w+$|$)"
+    rf"(?i){_BEFORE}(?:(?P<d>\d{{1,2}})([/._-]?)(?P<m>{_NAME})\2"
+    rf"|(?P<m2>{_NAME})([/._-])(?P<d2>\d{{1,2}})\5)(?P<y>(?:19|20)\d\d)(?=/|\.\w+$|$)"
 )
 
 
@@ -44,7 +51,8 @@ class Guard(Step):
     document without any date stays, and so does one of the day of the claim. When the claim has no
     date nothing is later: documents that have one stay, and `undecided` counts them.
 
-    sites: fact-checking sites as `host` or `host/path`; a host stands for those below it too.
+    sites: fact-checking sites as `host` or `host/path`; either stands for what is below it too, and
+    `*` in a path for any characters of one of its parts, as in `news.example/*fact-check*`.
     verdicts: also drop pages of any site that hold the claim and a verdict in English: a sentence,
     or the title, with `claim_share` of the claim's words (stop-words aside), and a phrase such as
     "the claim is false" or "verdict: misleading", or a rating alone in its line. So does a page
@@ -110,7 +118,19 @@ _FINDING = (
     r"supported|refuted|debunked|satire|pants on fire|out of context|missing context|"
     r"not (?:true|correct|supported))\b(?! (?:to|as|for)\b)"
 )
-_CLAIM = r"(?:claim|statement|assertion|post|story|rumou?r|quote|picture|photo|video)"
+_CLAIM = (
+    r"(?:(?:viral|online|original|main|central|widely[ -]shared|popular|social[ -]media|"
+    r"facebook|instagram|twitter|tiktok|whatsapp) ){0,3}"
+    r"(?:claim|statement|assertion|post|story|stories|rumou?r|quote|picture|photo|video)s?"
+)
+_THE = r"(?:the|this|that|these|those|her|his|their)"
+# What may stand between "the claim" and "is false"; then the sentence or clause ends there.
+_BETWEEN = (
+    r" (?:(?:made|spread|shared|posted|circulating|circulated|that)\b[^.!?;\n]{1,100}?"
+    r"|(?:by|in|on)\b[^.,!?;\n]{1,60}?)"
+)
+_IS = r"(?:is|are|was|were|has been|have been|is rated|are rated)"
+_END = r"(?=[\"”’')]*(?:[.,!?;:]|[^\S\n]*$))"
 # A sentence or a line that is a rating and nothing else.
 _RATING = (
     rf"(?:{_DEGREE}[ -](?:true|false|correct|incorrect)|true|false|untrue|not true|incorrect|"
@@ -118,13 +138,17 @@ _RATING = (
     r"out of context|debunked)"
 )
 _VERDICT = re.compile(
-    r"(?im)\b(?:verdict|rating|ruling|our conclusion|claim reviewed|claim rating)"
+    r"(?im)\b(?:"
+    r"(?:verdict|rating|ruling|our conclusion|claim reviewed|claim rating)"
     r"(?:\s*[:–—-]\s*|[^\S\n]*\n\s*)"
     rf"(?:the {_CLAIM} is )?{_FINDING}"
-    rf"|\b(?:the|this|that|her|his|their) {_CLAIM} (?:is|was|has been|is rated) {_FINDING}"
-    rf"|\bwe (?:have )?(?:rate|rated|find|found|judge|judged) (?:this|the|that) {_CLAIM}"
-    rf"|\b(?:rate|rated) (?:it|this|that) {_FINDING}"
-    rf"|\bfact[- ]check(?:ed)?\b(?:.|\n){{0,80}}\b{_FINDING}"
+    rf"|{_THE} {_CLAIM}(?: {_IS} {_FINDING}|(?:{_BETWEEN} {_IS}|['’]s) {_FINDING}{_END})"
+    r"|no (?:evidence|proof|truth)(?: that)? (?:supports?|backs?|for|to|behind|in)"
+    rf"(?: support| back)? {_THE} {_CLAIM}\b"
+    r"|(?:one|two|three|four|[1-4]) pinocchios?\b"
+    rf"|we (?:have )?(?:rate|rated|find|found|judge|judged) (?:this|the|that) {_CLAIM}"
+    rf"|(?:rate|rated) (?:it|this|that) {_FINDING}"
+    rf"|fact[- ]check(?:ed)?\b(?:.|\n){{0,80}}\b{_FINDING})"
     rf"|^[^\w\n]*(?:(?:this|that|it)(?: is|['’]s) (?!true\b))?{_RATING}[^\w\n]*$"
 )
 # Who speaks in front of "the claim was supported" when no fact-checker does.
@@ -156,15 +180,18 @@ def _has_verdict(text: str) -> bool:
 
 
 def checks_facts(url: str, sites: Iterable[str]) -> bool:
-    """Whether a URL is of one of the sites, given as `host` or `host/path`."""
+    """Whether a URL is of one of the sites, given as `host` or `host/path`; `*` in the path stands
+    for any characters of one of its parts."""
     page = re.sub(r"[?#].*", "", same_url(url).lower())
     host, _, rest = page.partition("/")
     host = re.sub(r":\d+$", "", host)
-    page = f"{host}/{rest}"
+    parts = rest.split("/")
     for site in sites:
-        name, _, path = site.partition("/")
-        if (host == name or host.endswith(f".{name}")) and (
-            not path or f"{page}/".startswith(f"{host}/{path}/")
+        name, *path = site.strip("/").split("/")
+        if (
+            (host == name or host.endswith(f".{name}"))
+            and len(path) <= len(parts)
+            and all(map(fnmatch.fnmatchcase, parts, path))
         ):
             return True
     return False
@@ -174,15 +201,16 @@ def url_date(url: str, archive_stamps: bool = True) -> datetime.date | None:
     """The earliest day that a URL can be of, or None.
 
     Year first: /2020/11/02, /2020/nov/02, 2020-11-02, 20201102 or /2020/1102/ in its path, or
-    /2020/11/ (the first of the month), or a part of it that is a date with the month's name,
-    /2-nov-2020; else the stamp of an archive. Numbers with the year last are not read, as nothing
-    tells their day from their month.
+    /2020/11/, /2020-11/ or /202011/ (the first of the month), or a part of it that ends in a date
+    with the month's name, /2-nov-2020 or /bread-nov-2-2020, which no word such as "of" makes what
+    the page is about; else the stamp of an archive. Numbers with the year last are not read, as
+    nothing tells their day from their month.
     """
     page, stamp = unwrap(url)
     path = urllib.parse.unquote(re.sub(r"(?i)^https?://[^/]*|[?#].*", "", page))
     found = [(year, month, number) for year, _, month, number in _DAY.findall(path)]
-    found += _COMPACT.findall(path)
-    found += [(year, month, "1") for year, month in _MONTH.findall(path)]
+    found += [(year, m or m2, number) for year, m, m2, number in _COMPACT.findall(path)]
+    found += [(year, m or m2, "1") for year, m, m2 in _MONTH.findall(path)]
     found += [
         (named["y"], named["m"] or named["m2"], named["d"] or named["d2"])
         for named in _YEAR_LAST.finditer(path)

@@ -9,8 +9,8 @@ _ENGLISH = (
     "jan feb mar apr may jun jul aug sep oct nov dec",
     "jan feb mar apr may jun jul aug sept oct nov dec",
 )
-# German, French, Spanish, Italian, Portuguese and Dutch. Short forms that are words of English
-# (ago, out, set) are left out.
+# German, French, Spanish, Italian, Portuguese, Dutch, Indonesian and Polish (in the genitive, as
+# dates have it). Short forms that are words of English (ago, out, set) are left out.
 _OTHERS = (
     "januar februar märz april mai juni juli august september oktober november dezember",
     "jänner feb mär apr mai jun jul aug sep okt nov dez",
@@ -23,6 +23,9 @@ _OTHERS = (
     "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
     "jan fev mar abr mai jun jul agosto sep oct nov dez",
     "januari februari maart april mei juni juli augustus september oktober november december",
+    "januari februari maret april mei juni juli agustus september oktober november desember",
+    "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"
+    " grudnia",
 )
 
 

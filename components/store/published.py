@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import datetime
 import itertools
-import json
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
+from components.store import jsonld
 from components.store.months import ENGLISH, MONTHS, day, pattern
 
 if TYPE_CHECKING:
@@ -41,17 +41,20 @@ _PUBLICATION = re.compile(
     r"(?i)(?<!un)publi[sc]|pub[-_]?date|\bissued|^(?:dc(?:terms)?[.:]|sailthru\.)?date$"
 )
 _IN_JSON = re.compile(r'("date[A-Z]\w*"\s*:\s*")([^"\\]{1,100})(?=")')
-_LABELLED = re.compile(
+_LABEL = re.compile(
     r"(?i)\W*(?:first |originally )?(?:published|posted|date of publication|publication date"
     r"|veröffentlicht|publié|publicado|pubblicato|gepubliceerd)(?: on| am| le| el| em| il| op)?"
-    r"[\s:|–-]*(?:[^\W\d_]+[.,]\s*)?(\d{4}-\d\d-\d\d|\d{1,2} [a-z]+ \d{4})(?!\w)"
+    r"[\s:|–-]*(?:(?:[^\W\d_]+[.,]|(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*)\s*)?(?=\d)"
 )
+_WEEKDAY = re.compile(r"\W*(?:[^\W\d_]+[.,]*\s+){0,2}")  # Freitag, den
 
 
 def published(tree: HtmlElement) -> datetime.date | None:
-    """The day of publication that a page says: the latest that its head gives, as a guard against
-    later pages must not take the date of something else in them; else what htmldate finds in a
-    short text marked as a date; else a short text such as "Published: 2 November 2020".
+    """The day of publication that a page says: the latest that its head or JSON-LD gives, as
+    a guard against later pages must not take the date of something else in them; else that of its
+    making in JSON-LD, the first in its microdata, what htmldate finds in a short text marked as a
+    date, or a short text such as "Published: 2 November 2020". What is no date, or could be two,
+    as 03/05/2021, counts as none.
 
     Dates in running text would let later pages pass for early ones, and so would those of other
     pages that are named beside or below the text. The page itself stays as it is.
@@ -61,6 +64,9 @@ def published(tree: HtmlElement) -> datetime.date | None:
     tree = copy.deepcopy(tree)
     for element in [*tree.iter("aside", "footer", "nav")]:
         element.drop_tree()
+    for element in tree.iter("time"):
+        if not element.get("datetime"):
+            element.set("datetime", _short(element))
     for element in tree.iter("meta", "time", "abbr"):
         for name in ("content", "datetime", "title"):
             if value := element.get(name):
@@ -70,14 +76,20 @@ def published(tree: HtmlElement) -> datetime.date | None:
             text = getattr(element, part)
             if text and len(text) <= _LONGEST and (element.tag != "script" or part == "tail"):
                 setattr(element, part, plain_dates(text, words=True))
-    scripts = tree.xpath("//script[@type='application/ld+json']")
+    scripts = jsonld.scripts(tree)
+    parts = [part for script in scripts for part in _described(jsonld.value(script))]
     for script in scripts:
+        script.set("type", jsonld.TYPE)
         script.text = _IN_JSON.sub(lambda m: m[1] + _value(m[2]), script.text or "")
-    said = [*_of_head(tree), *itertools.chain.from_iterable(map(_of_json, scripts))]
-    if days := [known for text in said if (known := _day(text)) and known.year >= _EARLIEST]:
-        return max(days)
-    found = find_date(tree, extensive_search=False, original_date=True) or _labelled(tree)
-    return datetime.date.fromisoformat(found) if found else None
+    for said in (
+        [*_of_head(tree), *_of_parts(parts, "datePublished")],
+        _of_parts(parts, "uploadDate", "dateCreated"),
+        itertools.islice(_of_microdata(tree), 1),  # those below are of other pages
+    ):
+        if days := [d for text in said if (d := _day(text)) and d.year >= _EARLIEST]:
+            return max(days)
+    found = find_date(tree, extensive_search=False, original_date=True)
+    return datetime.date.fromisoformat(found) if found else _labelled(tree)
 
 
 def plain_dates(text: str, words: bool = False) -> str:
@@ -91,7 +103,7 @@ def plain_dates(text: str, words: bool = False) -> str:
         text = form.sub(_in_words if words else _in_numbers, text)
     text = _MONTH.sub(r"\1-\3-01", text)
     text = _YEAR_LAST.sub(_year_first, text)
-    return _YEAR_FIRST.sub(lambda m: m[0] if day(m[1], *filter(None, m.groups()[2:])) else "", text)
+    return _YEAR_FIRST.sub(lambda m: m[0] if _numbered(m) else "", text)
 
 
 def _in_numbers(found: re.Match[str]) -> str:
@@ -114,17 +126,31 @@ def _year_first(found: re.Match[str]) -> str:
     return f"{year}-{month:02}-{day:02}"
 
 
+def _short(element: HtmlElement) -> str:
+    """The text of an element, empty where it is too long for a date alone."""
+    text = "".join(itertools.islice(element.itertext(), 6))
+    return " ".join(text.split()) if len(text) <= _LONGEST else ""
+
+
 def _value(text: str) -> str:
-    """A value that may be a date, which may be a number of seconds or milliseconds."""
-    if clock := _CLOCK.fullmatch(text):
-        return str(datetime.datetime.fromtimestamp(int(clock[1]), datetime.UTC).date())
-    return plain_dates(text).strip()
+    """A value that may be a date: that day as `2020-11-02`, or what `plain_dates` leaves of it."""
+    known = _day(text)
+    return str(known) if known else plain_dates(text).strip()
 
 
 def _day(text: str) -> datetime.date | None:
-    """The day that a value of metadata begins with, or None."""
-    found = re.match(r"((?:19|20)\d\d)-?(\d\d)-?(\d\d)(?!\d)", text)
-    return day(*found.groups()) if found else None
+    """The day that a text begins with, a weekday before it aside, or None. It may be a number of
+    seconds or milliseconds."""
+    if clock := _CLOCK.fullmatch(text):
+        return datetime.datetime.fromtimestamp(int(clock[1]), datetime.UTC).date()
+    plain = plain_dates(text)
+    found = _YEAR_FIRST.match(plain, _WEEKDAY.match(plain).end())  # type: ignore[union-attr]
+    return _numbered(found) if found else None
+
+
+def _numbered(found: re.Match[str]) -> datetime.date | None:
+    """The day of a match of `_YEAR_FIRST`."""
+    return day(found[1], *filter(None, found.groups()[2:]))
 
 
 def _of_head(tree: HtmlElement) -> Iterator[str]:
@@ -134,23 +160,28 @@ def _of_head(tree: HtmlElement) -> Iterator[str]:
             yield meta.get("content") or meta.get("datetime") or ""
 
 
-def _of_json(script: HtmlElement) -> Iterator[str]:
-    """Days of publication of what a script of JSON-LD describes, and not of what that names."""
-    try:
-        given: Any = json.loads(script.text or "")
-    except (ValueError, RecursionError):  # htmldate reads it without parsing
-        return
+def _of_microdata(tree: HtmlElement) -> Iterator[str]:
+    for item in tree.xpath("//*[contains(@itemprop, 'datePublished')]"):
+        yield item.get("content") or item.get("datetime") or _short(item)
+
+
+def _described(given: object) -> Iterator[dict[str, object]]:
+    """What a script of JSON-LD describes, and not what that names."""
     for node in given if isinstance(given, list) else [given]:
         graph = node.get("@graph") if isinstance(node, dict) else None
         for part in [node, *(graph if isinstance(graph, list) else [])]:
-            if isinstance(part, dict) and "datePublished" in part:
-                yield _value(str(part["datePublished"]))
+            if isinstance(part, dict):
+                yield part
 
 
-def _labelled(tree: HtmlElement) -> str | None:
+def _of_parts(parts: Iterable[dict[str, object]], *names: str) -> Iterator[str]:
+    return (str(part[name])[:_LONGEST] for part in parts for name in names if name in part)
+
+
+def _labelled(tree: HtmlElement) -> datetime.date | None:
     """The date in the first short text that says that it is the day of publication."""
     for element in tree.iter("p", "div", "span", "li", "small", "td", "dd", "em", "i", "h6"):
-        text = "".join(itertools.islice(element.itertext(), 6)) if len(element) < 3 else ""
-        if len(text) <= _LONGEST and (found := _LABELLED.match(" ".join(text.split()))):
-            return plain_dates(found[1]).strip()
+        text = _short(element) if len(element) < 3 else ""
+        if (label := _LABEL.match(text)) and (known := _day(text[label.end() :])):
+            return known
     return None
