@@ -248,6 +248,25 @@ def test_a_failing_point_leaves_the_others(tmp_path: Path) -> None:
     assert "failed" in done.stdout
 
 
+MARKED = "{Supported:0.5,Refuted:0.5}"  # a setting with marks of format strings
+
+
+def test_a_name_is_no_format_string(tmp_path: Path, experiment: Callable[..., Ran]) -> None:
+    few = ("verdict=calibrated", "verdict@verdict.verdict=majority", *FAST, "limit=2")
+    ran = experiment(*few, f"verdict.prior={MARKED}", "name='{0} {} {x!r} %s %(a)d'")
+    assert ran.record.name == "{0} {} {x!r} %s %(a)d"
+    done = command("flows.predict", *few, f"verdict.prior={MARKED}", f"+to={tmp_path}/to",
+                   *places(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"verdict.prior={MARKED}" in runs(tmp_path)[0]["name"]
+    where = [f"outputs={tmp_path}/outputs", f"cache={tmp_path}/cache", "tracking=none"]
+    points = swept("-m", *few, f"verdict.prior={MARKED},null", *where, out=tmp_path / "sweep.json")
+    assert [point["axes"] for point in points] == [
+        {"verdict.prior": MARKED}, {"verdict.prior": "null"},
+    ]  # fmt: skip
+    assert {point["status"] for point in points} == {"finished"}
+
+
 def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     done = command("flows.experiment", "-m", "retriever=bm25s,tfidf", f"path={tmp_path}/none",
                    "tracking=none", *places(tmp_path))  # fmt: skip
