@@ -295,14 +295,17 @@ def learning(config: DictConfig, name: str, node: dict[str, Any], scope: Scope, 
 
 
 def note_training(name: str, node: dict[str, Any], scope: Scope, log: Log) -> None:
-    """Keep how many parameters a step trained, and how long that took, beside the measures."""
+    """Keep what a step learned in numbers, how many parameters it trained, and how long that took,
+    beside the measures."""
     step = build(node)
     if not isinstance(step, TrainedStep):
         return
     ctx = context(scope)
+    model = Path(ctx.model(step).path)
     known = {
-        "trained_parameters": step.trained(Path(ctx.model(step).path)),
+        "trained_parameters": step.trained(model),
         "training_seconds": ctx.fit_seconds(step),
+        **step.learned(model),
     }
     log.record.training[name] = {key: value for key, value in known.items() if value is not None}
 

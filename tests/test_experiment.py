@@ -504,6 +504,27 @@ def test_a_run_leaves_trec_files(experiment: Callable[..., Ran]) -> None:
     assert {n: m["value"] for n, m in again.items()} == pytest.approx({n: ours[n] for n in again})
 
 
+def test_any_judge_before_and_after_calibration(tmp_path: Path) -> None:
+    words = (*FAST, f"outputs={tmp_path}/outputs", f"cache={tmp_path}/cache", "tracking=none")
+    judge = "verdict@verdict.verdict=rules"
+    points = swept("+sweep=calibration", judge, *words, "limit=6", out=tmp_path / "out.json")
+    before, after = points
+    assert before["axes"] == {"verdict.temperature": "False"}
+    assert {"ece", "brier", "accuracy"} <= set(before["measures"]) & set(after["measures"])
+    assert before["measures"]["accuracy"] == after["measures"]["accuracy"]
+    learned = after["training"]["verdict"]
+    assert learned["temperature"] != 1
+    assert learned["ece_before"] == before["training"]["verdict"]["ece_before"]
+    texts = [path.read_text() for path in tmp_path.glob("outputs/*/report.md")]
+    [report] = [text for text in texts if "2 points" in text]
+    assert "plots/calibration.png" in report
+    shown = re.search(r"\| temperature True +\| verdict +\| temperature +\| (\S+)", report)
+    assert shown
+    assert float(shown[1]) == pytest.approx(learned["temperature"], abs=1e-3)
+    own = (Path(after["folder"]) / "report.md").read_text()
+    assert f"| temperature      | {shown[1]} " in own
+
+
 ELSEWHERE = {"retrievers", "negative_sampling", "verdict_models", "models"}  # the last: test_train
 SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELSEWHERE)
 
@@ -511,7 +532,7 @@ SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELS
 @pytest.mark.parametrize("sweep", SWEEPS)  # retrievers: test_a_sweep_twice
 def test_every_sweep_runs(tmp_path: Path, sweep: str, demo_cache: Path) -> None:
     axis = yaml.safe_load((ROOT / "conf" / "sweep" / f"{sweep}.yaml").read_text())
-    axes = set(axis["hydra"]["sweeper"]["params"])
+    axes = {key.partition(".")[0] for key in axis["hydra"]["sweeper"]["params"]}
     held = [w for w in FASTEST if w.split("=")[0] not in axes]
     where = [f"outputs={tmp_path}", f"cache={demo_cache}", "tracking=none"]
     points = swept(f"+sweep={sweep}", *held, *where, "limit=2", out=tmp_path / "out.json")
