@@ -399,6 +399,12 @@ def test_every_system_has_its_models() -> None:
     assert models == {f"{name}_{which}" for name in SYSTEMS for which in ("paper", "tiny")}
 
 
+@pytest.mark.serverless
+@pytest.mark.parametrize(("system", "context"), [("ctu_aic_2025", 22_000), ("efc_2025", 10_000)])
+def test_a_system_of_a_server_has_the_context_of_its_paper(system: str, context: int) -> None:
+    assert compose(f"system={system}", "models=paper").llm.context == context
+
+
 FEVERS = [name for name in SYSTEMS if name.endswith("_2018")]
 SCIFACTS = [name for name in SYSTEMS if name.endswith("_2022")]
 

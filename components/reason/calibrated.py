@@ -133,17 +133,17 @@ class CalibratedVerdict(Nested, TrainedStep):
         weights = np.array([learned.weights[label] for label in AVERITEC_LABELS])
         for case, done in zip(cases, judged(self.verdict, "verdict", cases, ctx), strict=True):
             case.remarks, case.failed = remarks_of(case, [done]), done.failed
-            if case.failed or not done.verdict:
+            if case.failed or not (own := done.verdict):
                 continue
-            row = heated(np.array([row_of(done.verdict)]), learned.temperature)
+            row = heated(np.array([row_of(own)]), learned.temperature)
             row = self._shifted(row, learned.frequencies)
             values = dict(zip(AVERITEC_LABELS, row[0].tolist(), strict=True))
             # Heat changes no label: where two are level, the judge's own stays.
-            ties = sorted(AVERITEC_LABELS, key=lambda label: label != done.verdict.label)
-            case.verdict = verdict(values, done.verdict.justification, ties)
+            ties = [own.label, *(label for label in AVERITEC_LABELS if label != own.label)]
+            case.verdict = verdict(values, own.justification, ties)
             if not self.temperature and self.prior is None and self.labels is None:
-                own = chances(done.verdict)  # none of them raised to LEAST
-                case.verdict = msgspec.structs.replace(done.verdict, probabilities=own)
+                # None of its probabilities is raised to LEAST.
+                case.verdict = msgspec.structs.replace(own, probabilities=chances(own))
             if self.thresholds:
                 case.verdict.label = AVERITEC_LABELS[int((row[0] * weights).round(6).argmax())]
         return cases
