@@ -81,6 +81,10 @@ class TrainedStep(Step):
         """How many parameters were trained for the model in `folder`; None: it doesn't say."""
         return None
 
+    def learned(self, folder: Path) -> dict[str, float]:
+        """What a reader of the run should know of the model in `folder`: numbers by name."""
+        return {}
+
     def given(self) -> Path | None:
         """A folder that `fit` filled before, elsewhere, to use as it is; None: fit."""
         return None

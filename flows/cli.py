@@ -495,10 +495,17 @@ def _steps_with(key: str, error: BaseException | None) -> str:
 
 
 def _hint(key: str, config: str) -> str:
-    """The setting meant by a wrong key: the nearest."""
-    from components.errors import nearest
+    """The choices that have a key which the chosen one lacks; else the setting meant by a wrong
+    key: the nearest."""
+    from components.errors import listed, nearest
 
-    return nearest(key, _keys(config))
+    keys = _keys(config)
+    if key not in keys:
+        return nearest(key, keys)
+    group = key.partition(".")[0]
+    having = [p.stem for p in sorted((CONF / group).glob("[!_]*.yaml")) if key in _keys_of(p)]
+    named = listed([f"{group}={name}" for name in having], 4)
+    return f" Choices that have it: {named}." if having else ""
 
 
 def _keys(config: str) -> list[str]:
@@ -511,11 +518,18 @@ def _keys(config: str) -> list[str]:
     keys = list(own)
     paths = [CONF / f"{name}.yaml" for name in files]
     for path in [*paths, *(path for group in own for path in (CONF / group).glob("*.yaml"))]:
-        prefix = [] if path.parent == CONF else [path.parent.name]
-        stack: list[tuple[int, str]] = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if found := re.match(r"( *)([a-z_]\w*):", line):
-                depth = len(found.group(1))
-                stack = [(d, k) for d, k in stack if d < depth] + [(depth, found.group(2))]
-                keys.append(".".join(prefix + [k for _, k in stack]))
+        keys += _keys_of(path)
+    return keys
+
+
+def _keys_of(path: Path) -> list[str]:
+    """Every setting in a file of conf/."""
+    prefix = [] if path.parent == CONF else [path.parent.name]
+    stack: list[tuple[int, str]] = []
+    keys = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"( *)([a-z_]\w*):", line):
+            depth = len(found.group(1))
+            stack = [(d, k) for d, k in stack if d < depth] + [(depth, found.group(2))]
+            keys.append(".".join(prefix + [k for _, k in stack]))
     return [key for key in keys if not {"_target_", "defaults", "hydra"} & set(key.split("."))]

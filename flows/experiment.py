@@ -58,7 +58,7 @@ def run(config: DictConfig, log: Log | None = None) -> RunRecord:
         if log.record.parent:
             check(config, several=True)  # a point of a sweep that can't start is kept as failed
 
-        @flow(name="experiment", flow_run_name=log.record.name.replace("{", "("))
+        @flow(name="experiment", flow_run_name=lambda: log.record.name)  # a str is a template
         def experiment() -> None:
             data = prepare(config, log)
             cases = predict(config, data, log)

@@ -36,7 +36,7 @@ def main(config: DictConfig) -> None:
     to, until = Path(config.to), config.get("until")
     with Log(config, keep=False) as log:
 
-        @flow(name="predict", flow_run_name=log.record.name.replace("{", "("))
+        @flow(name="predict", flow_run_name=lambda: log.record.name)  # a str is a template
         def run() -> None:
             data = prepare(config, log)
             refs = predict(config, data, log, until)

@@ -63,7 +63,7 @@ def publish(config: DictConfig, data: Data, refs: list[CaseRef], scores: Scores,
     for ref in refs:
         if ref.error:
             log.note(f"claim {ref.id} failed: {ref.error}")
-    write_whole(folder / "report.md", run_table(record.name, scores).encode())
+    write_whole(folder / "report.md", run_table(record.name, scores, record.training).encode())
 
 
 def traces(data: Data, refs: list[CaseRef]) -> Iterator[bytes]:

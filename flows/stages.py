@@ -21,6 +21,7 @@ from prefect.states import Completed
 
 from components.cache import key_of, open_cache
 from components.datasets.base import Dataset, case_refs
+from components.engines.base import engines_in
 from components.engines.threads import release_helpers
 from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
@@ -30,6 +31,7 @@ from components.score.base import Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, Step, TrainedStep, identity
 from flows.adapters import find, references
 from flows.build import build, build_steps, check_settings, scorer_configs, step_configs
+from flows.log import say
 from flows.record import StageReport
 from flows.runners import limited
 
@@ -136,6 +138,7 @@ def _cases(cache: str, digest: str) -> Stored:
 def prepare(config: DictConfig, log: Log) -> Data:
     """Read the data set: cases to evaluate, and training claims that don't overlap with them."""
     check_settings(config)
+    warn_of_servers(config)
     with log.stage("data"):
         dataset = build(config.dataset)
         cache = open_cache(str(config.cache))
@@ -179,6 +182,15 @@ def prepare(config: DictConfig, log: Log) -> Data:
             }
     scope = Scope(cache=str(config.cache), train=train_digest, seed=config.seed)
     return Data(scope=scope, refs=refs, gold=gold)
+
+
+def warn_of_servers(config: DictConfig) -> None:
+    """Say at once which servers of language models can't be asked. It is no error yet: the cache
+    may have every reply."""
+    parts = [*steps_of(config).values(), *map(build, scorer_configs(config).values())]
+    engines = {repr(engine): engine for engine in engines_in(parts)}
+    for text in dict.fromkeys(filter(None, (engine.away() for engine in engines.values()))):
+        say(f"  warning: {text} Until then there are only the replies in the cache.")
 
 
 # For each slot a choice that needs no training claims.
@@ -295,14 +307,17 @@ def learning(config: DictConfig, name: str, node: dict[str, Any], scope: Scope, 
 
 
 def note_training(name: str, node: dict[str, Any], scope: Scope, log: Log) -> None:
-    """Keep how many parameters a step trained, and how long that took, beside the measures."""
+    """Keep what a step learned in numbers, how many parameters it trained, and how long that took,
+    beside the measures."""
     step = build(node)
     if not isinstance(step, TrainedStep):
         return
     ctx = context(scope)
+    model = Path(ctx.model(step).path)
     known = {
-        "trained_parameters": step.trained(Path(ctx.model(step).path)),
+        "trained_parameters": step.trained(model),
         "training_seconds": ctx.fit_seconds(step),
+        **step.learned(model),
     }
     log.record.training[name] = {key: value for key, value in known.items() if value is not None}
 

@@ -37,7 +37,7 @@ def test_a_sweep_in_short_fits_a_terminal() -> None:
     text = " ".join(" ".join(lines).split())
     assert lines[0] == "sweep: 9 points"
     assert re.search(r"(ahead of|level) .*on label accuracy: 0\.\d+ (against|each)", text)
-    assert "Cost a claim when computed, now or before, with loading models: " in text
+    assert "Cost a claim when computed, with loading models, of all workers: " in text
     header = next(line for line in lines if "behind the best" in line)
     assert "significant" in header
     assert "seconds" in header

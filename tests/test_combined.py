@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 from components.cache import Cache
 from components.errors import ClaimflowError
 from components.pipeline import load, run_step, store
-from components.reason.aggregate import AGGREGATES
+from components.reason.aggregate import AGGREGATES, chances
 from components.reason.calibrated import (
-    LEARNED,
     CalibratedVerdict,
-    Calibration,
     best_temperature,
     best_weights,
     heated,
@@ -37,7 +35,6 @@ from components.records import (
     Evidence,
     Question,
     Verdict,
-    decode,
 )
 from components.retrieve.encoder import Encoder
 from components.step import Context, Step
@@ -210,13 +207,31 @@ def test_a_judge_that_is_too_sure_is_calibrated(tmp_path: Path) -> None:
     assert done.verdict.label == S
     assert done.verdict.probabilities[S] == pytest.approx(0.6, abs=0.1)
     ctx = Context(Cache(tmp_path), OVERSURE, 13)
-    learned = decode((Path(ctx.model(step).path) / LEARNED).read_bytes(), Calibration)
-    assert learned.ece_before == pytest.approx(0.39)
-    assert learned.ece_after < 0.1
-    assert learned.claims == 100
-    assert learned.before[-1] == pytest.approx(
-        {"bin": "0.9-1.0", "claims": 100, "confidence": 0.99, "accuracy": 0.6}
+    learned = step.learned(Path(ctx.model(step).path))
+    assert learned["ece_before"] == pytest.approx(0.39)
+    assert learned["ece_after"] < 0.1
+    assert learned["claims"] == 100
+    assert learned["temperature"] > 1
+    weighing = CalibratedVerdict(verdict=Reads(), temperature=False, thresholds=True)
+    learned = weighing.learned(Path(ctx.model(weighing).path))
+    weights = {f"weight {label}" for label in SHORT.values()}
+    assert set(learned) == {"claims", "ece_before", *weights}
+
+
+def test_before_calibration_a_judge_is_as_it_was(tmp_path: Path) -> None:
+    """Nothing is asked for: its own probabilities; heat then leaves its label, also of a tie."""
+    said = [case("S .99"), case("R .5", name="2"), case("C .25", name="3"), case("R", name="4")]
+    alone = run(tmp_path, Reads(), *said)
+    before, after = (
+        run(tmp_path, CalibratedVerdict(verdict=Reads(), temperature=heat), *said, train=OVERSURE)
+        for heat in (False, True)
     )
+    for own, same, warm in zip(alone, before, after, strict=True):
+        assert own.verdict
+        assert same.verdict
+        assert warm.verdict
+        assert same.verdict.label == own.verdict.label == warm.verdict.label
+        assert same.verdict.probabilities == chances(own.verdict)
 
 
 @pytest.mark.parametrize("claims", [19, 20])
@@ -227,9 +242,9 @@ def test_the_temperature_of_few_claims_is_1(tmp_path: Path, claims: int) -> None
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         folder = Path(ctx.model(step).path)
-    learned = decode((folder / LEARNED).read_bytes(), Calibration)
+    learned = step.learned(folder)
     told = [str(one.message) for one in warned if "temperature stays 1" in str(one.message)]
-    assert (learned.temperature == 1, len(told)) == (claims < 20, int(claims < 20))
+    assert (learned["temperature"] == 1, len(told)) == (claims < 20, int(claims < 20))
 
 
 def test_prior_labels_and_thresholds(tmp_path: Path) -> None:

@@ -391,6 +391,12 @@ def test_the_best_of_a_measure_stand_out_also_where_a_run_lacks_it() -> None:
     assert colours(0.5, 0.5) == [plot.REST, plot.REST]
 
 
+def test_a_name_of_a_run_is_no_formula(tmp_path: Path) -> None:
+    runs = [made(name, right) for name, right in (("$\\x$ {0} %s", 0.9), ("_ {} 5 %", 0.5))]
+    page.write(tmp_path, compare("$\\y$ {a}", runs, "accuracy", ["accuracy"], draws=100), None, 5)
+    assert "$\\x$ {0} %s" in (tmp_path / "report.html").read_text("utf-8")
+
+
 # The report
 
 

@@ -56,6 +56,7 @@ MISTAKES = {
     "retriever.bm25.k1=-1": ("k1=-1", "0 or more"),
     "seed=[1": ("The setting seed=[1 can't be read", "wants quotes"),
     "path=größe daten": ("The setting path=größe daten can't be read", "quotes"),
+    "verdict.temperature=false": ("No setting", "Choices that have it: verdict=calibrated."),
     "retriever=bm25s,tfidf": ("Ambiguous value", "-m"),
 }
 

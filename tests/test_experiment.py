@@ -248,6 +248,25 @@ def test_a_failing_point_leaves_the_others(tmp_path: Path) -> None:
     assert "failed" in done.stdout
 
 
+MARKED = "{Supported:0.5,Refuted:0.5}"  # a setting with marks of format strings
+
+
+def test_a_name_is_no_format_string(tmp_path: Path, experiment: Callable[..., Ran]) -> None:
+    few = ("verdict=calibrated", "verdict@verdict.verdict=majority", *FAST, "limit=2")
+    ran = experiment(*few, f"verdict.prior={MARKED}", "name='{0} {} {x!r} %s %(a)d'")
+    assert ran.record.name == "{0} {} {x!r} %s %(a)d"
+    done = command("flows.predict", *few, f"verdict.prior={MARKED}", f"+to={tmp_path}/to",
+                   *places(tmp_path))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"verdict.prior={MARKED}" in runs(tmp_path)[0]["name"]
+    where = [f"outputs={tmp_path}/outputs", f"cache={tmp_path}/cache", "tracking=none"]
+    points = swept("-m", *few, f"verdict.prior={MARKED},null", *where, out=tmp_path / "sweep.json")
+    assert [point["axes"] for point in points] == [
+        {"verdict.prior": MARKED}, {"verdict.prior": "null"},
+    ]  # fmt: skip
+    assert {point["status"] for point in points} == {"finished"}
+
+
 def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     done = command("flows.experiment", "-m", "retriever=bm25s,tfidf", f"path={tmp_path}/none",
                    "tracking=none", *places(tmp_path))  # fmt: skip
@@ -380,6 +399,12 @@ def test_every_system_has_its_models() -> None:
     assert models == {f"{name}_{which}" for name in SYSTEMS for which in ("paper", "tiny")}
 
 
+@pytest.mark.serverless
+@pytest.mark.parametrize(("system", "context"), [("ctu_aic_2025", 22_000), ("efc_2025", 10_000)])
+def test_a_system_of_a_server_has_the_context_of_its_paper(system: str, context: int) -> None:
+    assert compose(f"system={system}", "models=paper").llm.context == context
+
+
 FEVERS = [name for name in SYSTEMS if name.endswith("_2018")]
 SCIFACTS = [name for name in SYSTEMS if name.endswith("_2022")]
 
@@ -485,6 +510,27 @@ def test_a_run_leaves_trec_files(experiment: Callable[..., Ran]) -> None:
     assert {n: m["value"] for n, m in again.items()} == pytest.approx({n: ours[n] for n in again})
 
 
+def test_any_judge_before_and_after_calibration(tmp_path: Path) -> None:
+    words = (*FAST, f"outputs={tmp_path}/outputs", f"cache={tmp_path}/cache", "tracking=none")
+    judge = "verdict@verdict.verdict=rules"
+    points = swept("+sweep=calibration", judge, *words, "limit=6", out=tmp_path / "out.json")
+    before, after = points
+    assert before["axes"] == {"verdict.temperature": "False"}
+    assert {"ece", "brier", "accuracy"} <= set(before["measures"]) & set(after["measures"])
+    assert before["measures"]["accuracy"] == after["measures"]["accuracy"]
+    learned = after["training"]["verdict"]
+    assert learned["temperature"] != 1
+    assert learned["ece_before"] == before["training"]["verdict"]["ece_before"]
+    texts = [path.read_text() for path in tmp_path.glob("outputs/*/report.md")]
+    [report] = [text for text in texts if "2 points" in text]
+    assert "plots/calibration.png" in report
+    shown = re.search(r"\| temperature True +\| verdict +\| temperature +\| (\S+)", report)
+    assert shown
+    assert float(shown[1]) == pytest.approx(learned["temperature"], abs=1e-3)
+    own = (Path(after["folder"]) / "report.md").read_text()
+    assert f"| temperature      | {shown[1]} " in own
+
+
 ELSEWHERE = {"retrievers", "negative_sampling", "verdict_models", "models"}  # the last: test_train
 SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELSEWHERE)
 
@@ -492,7 +538,7 @@ SWEEPS = sorted({p.stem for p in (ROOT / "conf" / "sweep").glob("*.yaml")} - ELS
 @pytest.mark.parametrize("sweep", SWEEPS)  # retrievers: test_a_sweep_twice
 def test_every_sweep_runs(tmp_path: Path, sweep: str, demo_cache: Path) -> None:
     axis = yaml.safe_load((ROOT / "conf" / "sweep" / f"{sweep}.yaml").read_text())
-    axes = set(axis["hydra"]["sweeper"]["params"])
+    axes = {key.partition(".")[0] for key in axis["hydra"]["sweeper"]["params"]}
     held = [w for w in FASTEST if w.split("=")[0] not in axes]
     where = [f"outputs={tmp_path}", f"cache={demo_cache}", "tracking=none"]
     points = swept(f"+sweep={sweep}", *held, *where, "limit=2", out=tmp_path / "out.json")

@@ -16,13 +16,18 @@ import pytest
 
 from components.cache import Cache
 from components.engines.adapter import name
-from components.engines.base import Message, Request
+from components.engines.base import Message, Request, engines_in
 from components.engines.openai import OpenAiEngine
 from components.errors import ClaimflowError
+from components.reason.combined import Ensemble
 from components.reason.fit import fitted
+from components.reason.gold import RuleVerdict
+from components.reason.llm_verdict import LlmVerdict
 from components.retries import retry_after
 from components.score.judge import cost
 from components.step import Context, identity
+from flows.stages import warn_of_servers
+from tests.conftest import compose
 
 
 def greedy(*prompts: str, **more: Any) -> list[Request]:
@@ -44,6 +49,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.passing: dict[str, int] = {}  # how often a prompt is turned away at first
         self.ends: dict[str, Any] = {}  # finish_reason by prompt
         self.usage = True
+        self.models = 404  # status of /models, which not every server has
         self.later: Callable[[], str] = lambda: "0"  # what Retry-After says
         self.broken: dict[str, list[str]] = {}  # what happens first: "hangs", "trickles", "cuts"
         self.over = threading.Event()
@@ -56,6 +62,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
+
+    def do_GET(self) -> None:
+        self.send_response(self.server.models)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -306,6 +317,48 @@ def test_a_server_of_this_machine_is_behind_no_proxy(
         OpenAiEngine(url="http://llm.example/v1", model="echo").generate(
             greedy("say 1"), Context(Cache(tmp_path))
         )
+
+
+def test_whether_a_server_is_there_is_known_before_it_is_asked(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert remote(server).away() is None
+    server.models = 401
+    said = remote(server).away()
+    assert said
+    assert "wants a key (401)" in said
+    assert "OPENAI_API_KEY" in said
+    with Server() as gone:
+        url = gone.url
+    said = OpenAiEngine(url=url, model="echo").away()
+    assert said
+    assert said.startswith(f"No server answers at {url} (")
+    steps = {"a": Ensemble(members={"x": LlmVerdict(engine=remote(server)), "y": RuleVerdict()})}
+    assert list(engines_in([steps])) == [remote(server)]
+
+
+def test_a_run_says_first_that_a_server_is_away(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(url: str) -> str:
+        words = ("llm=openai", f"llm.url={url}", "questioner=zero_shot", "verdict=llm")
+        warn_of_servers(compose(*words))
+        return capsys.readouterr().err
+
+    assert said(server.url) == ""
+    with Server() as gone:
+        pass
+    assert said(gone.url).count(f"warning: No server answers at {gone.url}") == 1
+
+
+def test_openai_wants_a_key_and_no_server_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server() as gone:
+        monkeypatch.setenv("HTTPS_PROXY", gone.url)  # no way there
+    said = OpenAiEngine(url="https://api.openai.com/v1", model="gpt-4o").away()
+    assert said
+    assert "a key in the environment variable OPENAI_API_KEY (llm.key_variable" in said
+    assert "vllm serve" not in said
 
 
 def test_no_server(tmp_path: Path) -> None:

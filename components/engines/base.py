@@ -105,6 +105,10 @@ class Engine:
         count(result, ctx)
         return result
 
+    def away(self) -> str | None:
+        """Why its server can't be asked now; None where nothing is known against it."""
+        return None
+
     def fits(self, request: Request, ctx: Context) -> bool:
         """Whether prompt and reply fit into the context. True where only a server knows."""
         return True
@@ -121,6 +125,18 @@ class Engine:
     def _keys(self, requests: list[Request]) -> list[str]:
         engine = key_of("reply", identity(self, self.unasked))
         return [key_of(engine, request) for request in requests]
+
+
+def engines_in(part: Any) -> Iterator[Engine]:
+    """The engines of a step, a scorer or several, however deep inside."""
+    if isinstance(part, Engine):
+        yield part
+    elif dataclasses.is_dataclass(part):
+        for field in dataclasses.fields(part):
+            yield from engines_in(getattr(part, field.name))
+    elif isinstance(part, (dict, list, tuple)):
+        for item in part.values() if isinstance(part, dict) else part:
+            yield from engines_in(item)
 
 
 def count(replies: Iterable[Reply], ctx: Context) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CHARACTERS = 3  # of a token, at least, in all but dense text: English has about 4
 CONNECT = 10.0  # seconds in which a server that is there takes a connection
+OPENAI = "https://api.openai.com/"
 MOST_LIKELY = 20  # tokens that a server tells the log-probability of, at most
 
 
@@ -90,21 +91,12 @@ class OpenAiEngine(Engine):
     def replies(self, requests: list[Request], ctx: Context) -> Iterator[tuple[int, Reply]]:
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-        import httpx
-
-        key = os.environ.get(self.key_variable)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
         failure: ClaimflowError | None = None
         in_row, answered = 0, False
         over = threading.Event()  # set when there is no use in trying again
         pool = ThreadPoolExecutor(self.parallel)
         try:
-            limits = httpx.Limits(max_connections=self.parallel)
-            timeout = httpx.Timeout(self.timeout, connect=min(CONNECT, self.timeout))
-            straight = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
-            with httpx.Client(
-                headers=headers, timeout=timeout, limits=limits, mounts=straight
-            ) as client:
+            with self._client() as client:
                 numbers = {
                     pool.submit(self._asked, client, request, over): i
                     for i, request in enumerate(requests)
@@ -132,6 +124,47 @@ class OpenAiEngine(Engine):
             pool.shutdown(cancel_futures=True)
         if failure:
             raise failure
+
+    def away(self) -> str | None:
+        import httpx
+
+        url = f"{self.url.rstrip('/')}/models"
+        try:
+            with self._client() as client:
+                status = client.get(url, timeout=CONNECT).status_code
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol,
+                httpx.InvalidURL) as error:  # fmt: skip
+            return self._nobody(self.url, error)
+        except httpx.HTTPError:  # it is there, and busy
+            return None
+        return self._locked(url, status) if status in (401, 403) else None
+
+    def _client(self) -> httpx.Client:
+        import httpx
+
+        key = os.environ.get(self.key_variable)
+        return httpx.Client(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx.Timeout(self.timeout, connect=min(CONNECT, self.timeout)),
+            limits=httpx.Limits(max_connections=self.parallel),
+            mounts={f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")},
+        )
+
+    def _nobody(self, url: str, error: Exception) -> str:
+        """What to do where no server answers."""
+        remedy = f"start one, for instance `vllm serve {self.model}`, or set llm.url."
+        if url.startswith(OPENAI):
+            remedy = (
+                f"OpenAI's models need a network, and a key in the environment variable "
+                f"{self.key_variable} (llm.key_variable names another); or set llm.url."
+            )
+        return f"No server answers at {url} ({error}): {remedy}"
+
+    def _locked(self, url: str, status: int) -> str:
+        return (
+            f"{url} wants a key ({status}): put it in the environment variable "
+            f"{self.key_variable}, or name another with llm.key_variable."
+        )
 
     def _asked(self, client: httpx.Client, request: Request, over: threading.Event) -> Reply:
         """The reply, after trying again what may pass. Raises _PassingError when it does not, or
@@ -161,17 +194,11 @@ class OpenAiEngine(Engine):
         except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
             raise _PassingError(f"{url} cut off its reply ({error}): see its log.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ClaimflowError(
-                f"No server answers at {url} ({error}): start one, for instance "
-                f"`vllm serve {self.model}`, or set llm.url."
-            ) from None
+            raise ClaimflowError(self._nobody(url, error)) from None
         if response.status_code in (400, 413, 422):
             return Reply(error=f"the server refused the request: {_reason(response)}")
         if response.status_code in (401, 403):
-            raise ClaimflowError(
-                f"{url} wants a key ({response.status_code}): put it in the environment variable "
-                f"{self.key_variable}."
-            )
+            raise ClaimflowError(self._locked(url, response.status_code))
         if response.status_code == 404 and self.adapter:
             raise ClaimflowError(
                 f"{url} has no adapter {self._model()} (404). Start it with `--enable-lora "

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from components.errors import ClaimflowError, nearest
 from components.files import write_whole
 from components.reason.aggregate import chances
@@ -24,9 +26,9 @@ LEARNED = "learned.json"
 
 
 class Calibration(Record):
-    """What `CalibratedVerdict` learned. before, after: expected calibration error on the training
-    claims, and the rows of a reliability diagram; "after" is of two halves, each by what the other
-    one taught."""
+    """What `CalibratedVerdict` learned. claims: training claims that were judged. ece_before,
+    ece_after: expected calibration error on them; "after" is of two halves, each with the
+    temperature that the other one taught."""
 
     temperature: float
     frequencies: dict[str, float]  # of the labels in training
@@ -34,8 +36,6 @@ class Calibration(Record):
     claims: int
     ece_before: float
     ece_after: float
-    before: list[dict[str, Any]]
-    after: list[dict[str, Any]]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -89,7 +89,7 @@ class CalibratedVerdict(Nested, TrainedStep):
     def fit(self, train: list[Claim], folder: Path, ctx: Context) -> None:
         import numpy as np
 
-        from components.score.calibration import calibration_error, reliability
+        from components.score.calibration import calibration_error
 
         done = [
             case
@@ -128,8 +128,6 @@ class CalibratedVerdict(Nested, TrainedStep):
                     claims=len(gold),
                     ece_before=calibration_error(sure, right).value,
                     ece_after=calibration_error(sure_after, right_after).value,
-                    before=reliability(sure, right),
-                    after=reliability(sure_after, right_after),
                 )
             ),
         )
@@ -137,21 +135,33 @@ class CalibratedVerdict(Nested, TrainedStep):
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         import numpy as np
 
-        learned: Calibration = decode(
-            (Path(ctx.model(self).path) / LEARNED).read_bytes(), Calibration
-        )
+        learned = _read(Path(ctx.model(self).path))
         weights = np.array([learned.weights[label] for label in AVERITEC_LABELS])
         for case, done in zip(cases, judged(self.verdict, "verdict", cases, ctx), strict=True):
             case.remarks, case.failed = remarks_of(case, [done]), done.failed
-            if case.failed or not done.verdict:
+            if case.failed or not (own := done.verdict):
                 continue
-            row = heated(np.array([row_of(done.verdict)]), learned.temperature)
+            row = heated(np.array([row_of(own)]), learned.temperature)
             row = self._shifted(row, learned.frequencies)
             values = dict(zip(AVERITEC_LABELS, row[0].tolist(), strict=True))
-            case.verdict = verdict(values, done.verdict.justification)
+            # Heat changes no label: where two are level, the judge's own stays.
+            ties = [own.label, *(label for label in AVERITEC_LABELS if label != own.label)]
+            case.verdict = verdict(values, own.justification, ties)
+            if not self.temperature and self.prior is None and self.labels is None:
+                # None of its probabilities is raised to LEAST.
+                case.verdict = msgspec.structs.replace(own, probabilities=chances(own))
             if self.thresholds:
                 case.verdict.label = AVERITEC_LABELS[int((row[0] * weights).round(6).argmax())]
         return cases
+
+    def learned(self, folder: Path) -> dict[str, float]:
+        known = _read(folder)
+        found = {"claims": float(known.claims), "ece_before": known.ece_before}
+        if self.temperature:
+            found |= {"ece_after": known.ece_after, "temperature": known.temperature}
+        if self.thresholds:
+            found |= {f"weight {label}": weight for label, weight in known.weights.items()}
+        return found
 
     def _shifted(self, rows: np.ndarray, known: dict[str, float]) -> np.ndarray:
         """Probabilities under `prior`, of `labels` alone."""
@@ -166,6 +176,11 @@ class CalibratedVerdict(Nested, TrainedStep):
                 factors[i] = 0.0
         shifted = rows * factors
         return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def _read(folder: Path) -> Calibration:
+    learned: Calibration = decode((folder / LEARNED).read_bytes(), Calibration)
+    return learned
 
 
 def check_claims(folds: int, claims: int | None) -> None:

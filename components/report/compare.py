@@ -36,8 +36,8 @@ class Point(Record):
 
     per_claim: rows with `id` and per-claim values by measure name. data: data set and split, where
     known. texts, groups (see `groups_of`), evidence: of claims by id, where known. seconds: what
-    its stages took; compute: what its steps cost when they were computed, in seconds, whether or
-    not the cache had them.
+    its stages took; compute: what its steps cost when they were computed, in seconds summed over
+    workers, whether or not the cache had them.
     notes: what its scorers and flow had to say: claims without prediction, failed judge calls …
     warnings: what makes its figures mean something else, said before any of them.
     training: seconds and trained parameters of the steps that learned.

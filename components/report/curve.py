@@ -234,6 +234,7 @@ def curve_plot(found: Comparison) -> Figure | None:
         panel.set_ylim(bottom=0)
         if min(x) > 0 and max(x) > 100 * min(x):
             panel.set_xscale("log")
+            panel.xaxis.set_major_formatter("{x:g}")
         if len(series) > 1:
             panel.legend(frameon=False, fontsize=8)
         plain(panel, "both")

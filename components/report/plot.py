@@ -155,9 +155,11 @@ def svg(picture: Figure) -> str:
 
 def blank(width: float, height: float) -> Figure:
     # A Figure of its own, not pyplot: flows run in threads.
+    from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    rcParams["text.parse_math"] = False  # dollars in the name of a run mark no formula
     picture = Figure(figsize=(width, height), layout="tight")
     FigureCanvasAgg(picture)
     return picture

@@ -17,7 +17,7 @@ from components.report.compare import (
     short_axes,
 )
 from components.report.groups import FEWEST, Group, groups_in
-from components.report.table import figure, heading
+from components.report.table import figure, heading, learned
 
 COST_UNKNOWN = "not known, as files of predictions say nothing of what they cost to make."
 MATRIX = 10  # more runs than this: pairs stand in pairs.csv alone
@@ -87,6 +87,7 @@ def sections(
             _questions(found, pair),
             *_groups(found, pair),
             _calibration(found, pair),
+            _learned(found),
             _cost(found),
             Section(title="How to read this", text=_reading(found)),
             _claims(found, pair, claims),
@@ -228,7 +229,7 @@ def _cost_line(found: Comparison, names: list[str]) -> str:
         spent = f"{seconds:z.3f} s" if point.compute else "an unknown time"
         spent += f" and {tokens / claims:,.0f} tokens" if tokens else ""
         parts.append(f"{found.label(point.name)} {spent}")
-    return f"Cost a claim when computed, now or before, with loading models: {'; '.join(parts)}."
+    return f"Cost a claim when computed, with loading models, of all workers: {'; '.join(parts)}."
 
 
 def _names(names: list[str]) -> str:
@@ -686,15 +687,24 @@ def _group_table(found: Comparison, groups: list[Group], pair: tuple[str, str]) 
     return Table(columns=columns, rows=rows, words=2, marks=marks)
 
 
+def _learned(found: Comparison) -> Section | None:
+    """What steps learned on the training claims, in numbers."""
+    rows = [[found.label(p.name), *row] for p in found.runs for row in learned(p.training)]
+    if not rows:
+        return None
+    columns = ["run", "step", "learned on train", "value"]
+    return Section(title="What was learned", tables=[Table(columns=columns, rows=rows, words=3)])
+
+
 def _cost(found: Comparison) -> Section | None:
     if not _timed(found):
         return None
     columns = [
-        *("run", "seconds of this run", "from cache", "seconds to compute"),
+        *("run", "seconds of this run", "from cache", "worker seconds to compute"),
         *("prompt tokens", "completion tokens"),
     ]
-    learned = any(point.training for point in found.runs)
-    if learned:
+    trained = any(point.training for point in found.runs)
+    if trained:
         columns += ["seconds to train", "trained parameters"]
     rows = []
     for point in found.runs:
@@ -708,14 +718,15 @@ def _cost(found: Comparison) -> Section | None:
                 _from_cache(point),
                 f"{compute:.1f} ({compute / claims:z.3f} a claim)" if compute else "–",
                 *(f"{n:,.0f}" if n else "–" for n in tokens),
-                *(f"{n:,.0f}" if n else "–" for n in _training(point) if learned),
+                *(f"{n:,.0f}" if n else "–" for n in _training(point) if trained),
             ]
         )
     caption = (
-        "Seconds of this run are what it took, with the cache. Seconds to compute are what the "
-        "steps took by the clock when they were computed, now or in an earlier run that the cache "
-        "has them from; tokens likewise. What loading models and libraries took counts for the run "
-        "that needed them first: a few seconds that say nothing about its steps."
+        "Seconds of this run are what it took by the clock, with the cache. Seconds to compute are "
+        "what the steps took when they were computed, now or in an earlier run that the cache has "
+        "them from, summed over workers: two that worked, or waited for one another, side by side "
+        "count twice what the clock says. Tokens likewise. What loading models and libraries took "
+        "counts for the run that needed them first: a few seconds that say nothing about its steps."
     )
     return Section(title="Cost", tables=[Table(columns=columns, rows=rows, caption=caption)])
 

@@ -78,6 +78,8 @@ HEADINGS = {
 }
 LOWER_IS_BETTER = ("ece", "brier")
 
+COSTS = ("training_seconds", "trained_parameters")  # what a run says of a training, beside results
+
 # What decides where nobody said so: of these the first that a run has, as its task ranks systems.
 DECIDING = (
     *("ev2r_score_at_0.50", "score_at_0.25", "fever", "sentence_label_f1", "abstract_f1"),
@@ -145,8 +147,20 @@ def csv_bytes(rows: list[dict[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def run_table(name: str, scores: Scores) -> str:
-    """A run's measures with their 95 % intervals, and its notes."""
+def learned(training: dict[str, dict[str, float]]) -> list[tuple[str, str, str]]:
+    """(step, name, number) of what steps of a run learned, beside what that cost."""
+    return [
+        (step, name, f"{value:z.3f}" if value % 1 else f"{value:,.0f}")
+        for step, known in training.items()
+        for name, value in known.items()
+        if name not in COSTS
+    ]
+
+
+def run_table(
+    name: str, scores: Scores, training: dict[str, dict[str, float]] | None = None
+) -> str:
+    """A run's measures with their 95 % intervals, what its steps learned, and its notes."""
     names = [m for m in HEADINGS if m in scores.measures]
     names += [m for m in scores.measures if m not in HEADINGS]
     names += scores.unmeasured
@@ -155,6 +169,7 @@ def run_table(name: str, scores: Scores) -> str:
         f"- {html.escape(note, quote=False)}\n"
         for note in [*scores.warnings, *fewer(scores), *scores.notes]
     )
-    return f"# {name}\n\n{markdown(['measure', 'name', 'value [95 % interval]'], rows)}\n" + (
-        f"\n{notes}" if notes else ""
-    )
+    parts = [f"# {name}\n", markdown(["measure", "name", "value [95 % interval]"], rows) + "\n"]
+    if known := learned(training or {}):
+        parts.append(markdown(["step", "learned on train", "value"], [*map(list, known)]) + "\n")
+    return "\n".join([*parts, *([notes] if notes else [])])
