@@ -30,10 +30,11 @@ class Encoder:
     """A sentence-transformers model: texts to vectors.
 
     model: a folder, or the name of one below `home()/models`. max_length: tokens of a text that
-    count, of 3 on, as the first and the last are none of its own. query_prompt, passage_prompt: put before texts, as some models ask. normalise: vectors
-    of length 1, so that a dot product is the cosine. pooling: how token vectors become one: mean,
-    cls, max, lasttoken …; None: as the model's folder says. threads: batches encoded at a time,
-    each on one core. device, dtype: where the model runs and in what precision, see `Forward`.
+    count, 3 or more, as the first and the last are none of its own. query_prompt, passage_prompt:
+    put before texts, as some models ask. normalise: vectors of length 1, so that a dot product is
+    the cosine. pooling: how token vectors become one: mean, cls, max, lasttoken …; None: as the
+    model's folder says. threads: batches encoded at a time, each on one core. device, dtype: where
+    the model runs and in what precision, see `Forward`.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
