@@ -109,22 +109,31 @@ def with_paths(value: Any, hint: Any) -> Any:
     return value
 
 
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    """The types that a type hint allows."""
-    return typing.get_args(hint) or (hint,)
+def _kind(hint: Any) -> str | None:
+    """A type in words; None for one that is more than plain values and lists of them."""
+    if hint in KINDS:
+        return KINDS[hint]
+    parts = [_kind(part) for part in typing.get_args(hint)]
+    kinds = [kind for kind in parts if kind]
+    if not kinds or len(kinds) < len(parts):
+        return None
+    if typing.get_origin(hint) is list:
+        return f"a list, each of it {kinds[0]}"
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds.sort(key=lambda kind: kind.startswith("a list"))  # last, as it has parts
+    return " or ".join(kinds) if union else None
 
 
 def check_type(owner: str, name: str, value: Any, hint: Any) -> None:
     """Raise for a parameter without a value, or that is not of its type."""
     if value == MISSING:
         raise ClaimflowError(f"{name} of {owner} has no value: set it.")
-    kinds = _kinds(hint)
-    if not set(kinds) <= KINDS.keys():
+    wanted = _kind(hint)
+    if not wanted:
         return
     try:
         msgspec.convert(value, hint)
     except msgspec.ValidationError:
-        wanted = " or ".join(KINDS[kind] for kind in kinds)
         raise ClaimflowError(f"{name}={value} of {owner} is wrong: give {wanted}.") from None
 
 

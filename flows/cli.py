@@ -429,7 +429,7 @@ def config_mistake(error: BaseException, config: str = "config") -> str | None:
         return f"{text.splitlines()[0]}: give -m to sweep over it, or quotes inside the shell's."
     if type(error).__name__ == "OverrideParseException":
         return _UNREADABLE.format(getattr(error, "override", ""))
-    if found := re.search(r"Could not find '(\w+)/([^']*)'", text):
+    if found := re.search(r"Could not (?:find|load) '(\w+)/([^']*)'", text):
         group, choice = found.groups()
         if not choice:
             return _NO_CHOICE

@@ -91,14 +91,15 @@ def score(config: Any, several: bool = False) -> dict[str, Any]:
     for scorer in scorers:
         part, hit = score_once(open_cache(config.cache), scorer, gold, predictions, rankings)
         scores, hits = merged(scores, part), hits + hit
-    if rankings and not config.official and (tied := ties(rankings)):
+    official = any(getattr(scorer, "official", False) for scorer in scorers)
+    if rankings and not official and (tied := ties(rankings)):
         scores.notes.append(f"In the run {tied} by their rank; official=true: by id.")
     scores.notes = list(dict.fromkeys([*aside, *scores.notes, *asides(scorers)]))
     done = time.perf_counter()
     return {
         "name": config.name or system or Path(config[reads[0]]).stem,
         "axes": {},
-        "official": bool(config.get("official")),
+        "official": official,
         "measures": scores.measures,
         "seconds": {"read": round(read - start, 3), "score": round(done - read, 3)},
         "cache": {"hits": hits, "misses": len(scorers) - hits},

@@ -27,7 +27,7 @@ from components.errors import ClaimflowError, MissingFileError, nearest
 from components.pipeline import CaseRef, Stored, from_cache, load, run_step
 from components.records import AVERITEC_LABELS, Claim, Passage, Prediction, Record, decode, encode
 from components.retrieve.search import Search, check_k
-from components.score.base import Rankings, Scorer, Scores, merged, score_once
+from components.score.base import UNSCORED, Rankings, Scorer, Scores, merged, score_once
 from components.step import Context, Step, TrainedStep, identity
 from flows.adapters import find, references
 from flows.build import build, build_steps, check_settings, scorer_configs, step_configs
@@ -378,7 +378,7 @@ def evaluate(config: DictConfig, data: Data, refs: list[CaseRef], log: Log) -> S
     fields = {field for ref in refs for field in ref.fields}
     for name, scorer in scorer_configs(config).items():
         if missing := lacking(build(scorer), claims, fields):
-            log.note(f"not scored by {name}: {missing}")
+            log.note(f"{UNSCORED} {name}: {missing}")
             continue
         with log.stage(f"score.{name}"):
             start = time.perf_counter()

@@ -364,7 +364,7 @@ def test_store_quirks(tmp_path: Path) -> None:
     documents = dataset.read_documents(claim)
     assert [d.id for d in documents] == [
         "https://a.example/x",
-        "@1",
+        "https://a.example/x#@1",
         "@2",
         "https://a.example/empty",
         "https://a.example/missing",
@@ -383,7 +383,9 @@ def test_store_quirks(tmp_path: Path) -> None:
     )
 
 
-@given(st.lists(st.none() | st.sampled_from(["", "@0", "@1", "@2", "@@1", "u"]), min_size=1))
+@given(
+    st.lists(st.none() | st.sampled_from(["", "@0", "@1", "@2", "@@1", "u", "u#@1"]), min_size=1)
+)
 def test_document_ids_are_unique_and_stable(
     tmp_path_factory: pytest.TempPathFactory, urls: list[str | None]
 ) -> None:

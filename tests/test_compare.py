@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from components.errors import ClaimflowError
 from components.records import AVERITEC_LABELS, Evidence
 from components.report import page, plot
+from components.report.brief import brief
 from components.report.claims import (
     agreement,
     confusions,
@@ -537,6 +538,33 @@ def test_no_run_finished(tmp_path: Path) -> None:
     page.write(tmp_path, found, None, 5)
     assert (tmp_path / "report.md").read_text().count("no data") == 1  # both failed of it
     assert "nothing is compared" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_runs_without_gold(tmp_path: Path, count: int) -> None:
+    """No measure, so no plot; why, and what they gave and cost."""
+    why = "not scored by averitec_2024: the claims have no gold labels"
+    given = [Evidence(question="When?", answer="In May.")]
+    runs = [
+        Point(
+            name=f"k={n}", axes={"k": str(n)}, notes=[why], texts={"0": "A", "1": "B"},
+            evidence={"0": given * n, "1": []}, seconds={"verdict": 3}, compute={"verdict": 4.0},
+            cache={"hits": 1, "misses": 2},
+        )
+        for n in range(1, count + 1)
+    ]  # fmt: skip
+    found = compare("t", runs, "qa", ["qa", "f1_macro"])
+    short = brief(found)
+    page.write(tmp_path, found, None, 5)
+    text = (tmp_path / "report.md").read_text()
+    for said in (short, text.replace("**", "")):
+        assert f"No run has a measure, so nothing is compared: {why}." in " ".join(said.split())
+    table = "| 1 | 2 | 1 | 1 | 3.0 | 1/3 |"
+    assert table in re.sub(" +", " ", text)
+    assert "with evidence" in short
+    assert not (tmp_path / "plots").exists()
+    assert "Intervals" not in text
+    assert ("4.0 (2.000 a claim)" in text) == (count > 1)
 
 
 def test_what_scorers_noted_stands_in_the_report(tmp_path: Path) -> None:

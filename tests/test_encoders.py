@@ -111,3 +111,8 @@ def test_a_passage_scores_as_its_best_sentence(ctx: Context) -> None:
     assert {hit.passage: hit.score for hit in done.hits} == pytest.approx(
         {str(i): max(part) for i, part in enumerate(parts)}, abs=1e-5
     )
+
+
+def test_more_tokens_than_the_model_has_places_for(ctx: Context) -> None:
+    with pytest.raises(ClaimflowError, match=r"max_length=513 of the encoder .* 512 tokens"):
+        Encoder(model=MODEL, max_length=513).encode(["bridge"], ctx)

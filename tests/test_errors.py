@@ -21,6 +21,8 @@ from tests.conftest import command
 
 MISTAKES = {
     "retriever=bm52": ("No choice 'bm52' in group retriever", "Did you mean 'bm25s'"),
+    "evidence=[claim_copies,nope]": ("No choice 'nope' in group evidence", "url_seen"),
+    "evidence=[claim_copies,url_sen]": ("Did you mean 'url_seen'", "Choices: claim_copies, near"),
     "+sweep=retriever": ("No choice 'retriever' in group sweep", "'retrievers'"),
     "retriver=bm25s": ("No setting 'retriver'", "Did you mean 'retriever'"),
     "limitt=3": ("No setting 'limitt'", "Did you mean 'limit'"),

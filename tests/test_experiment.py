@@ -276,6 +276,26 @@ def test_a_sweep_of_which_every_point_fails(tmp_path: Path) -> None:
     assert done.stdout.count("No dev.json") == 1  # for both points
 
 
+def test_a_sweep_over_claims_without_gold(tmp_path: Path) -> None:
+    """No measure and no plot; why, and what the points gave and took."""
+    own = tmp_path / "own"
+    (own / "knowledge_store_dev").mkdir(parents=True)
+    (own / "dev.json").write_text(json.dumps([{"claim": "The Ostrel bridge closed in May."}]))
+    page = {"url": "https://a.example/x", "url2text": ["The bridge closed in May.", "It rained."]}
+    (own / "knowledge_store_dev" / "0.json").write_text(json.dumps(page))
+    done = command(
+        "flows.experiment", "-m", "dataset=averitec", f"path={own}", "dataset.train_split=null",
+        "questioner=rules", "verdict=rules", "retriever=bm25s,tfidf,hashed", "tracking=none",
+        *places(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "averitec_2024: the claims have no gold labels" in " ".join(done.stdout.split())
+    assert re.search(r"\n bm25s +1 +1 +\d", done.stdout)
+    assert "Full report: " in done.stderr
+    assert len(runs(tmp_path)) == 3
+    assert not list((tmp_path / "outputs").glob("*/plots"))
+
+
 def test_a_setting_that_only_the_swept_choices_have(tmp_path: Path, demo_cache: Path) -> None:
     """The group's default lacks it; so each point has it, or says that there is none."""
     words = ("-m", "cutoff=store_order,score_order", "limit=1", "questioner=rules", "tracking=none",

@@ -431,6 +431,21 @@ def test_ids_that_match_nothing_and_files_that_hold_nothing_stop(folder: Path) -
         score_file(folder, *settings)
 
 
+@pytest.mark.parametrize("setting", ["official=true", "scorer.official=true"])
+def test_ties_are_said_to_stand_in_one_order(folder: Path, setting: str) -> None:
+    """As the scorer took them, whichever way it was told."""
+    (folder / "a.run").write_text("1 Q0 a 1 1.0 x\n1 Q0 b 2 1.0 x\n")
+    (folder / "a.qrels").write_text("1 0 a 1\n")
+    settings = [f"rankings={folder}/a.run", f"gold={folder}/a.qrels", "scorer=retrieval"]
+    tied = "documents of one score (1 claims: 1) are ordered by"
+    run = score_file(folder, *settings)
+    assert (run["measures"]["mrr"].value, run["official"]) == (1, False)
+    assert run["notes"] == [f"In the run {tied} their rank; official=true: by id."]
+    run = score_file(folder, *settings, setting)
+    assert (run["measures"]["mrr"].value, run["official"]) == (0.5, True)
+    assert run["notes"] == [f"Official quirk: {tied} id, from the last, as trec_eval does."]
+
+
 def test_evidence_that_is_missing_is_noted(folder: Path) -> None:
     (record,) = json.loads((folder / "team.json").read_text())
     (folder / "gold.json").write_text(json.dumps(GOLD * 2))

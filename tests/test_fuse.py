@@ -205,7 +205,7 @@ def test_rrf_is_monotone(a: Ranking, b: Ranking, at: int) -> None:
 
 
 @settings(deadline=None)
-@given(ranking, ranking, st.floats(0, 1), st.floats(0, 1))
+@given(ranking, ranking, st.floats(0, 1), st.floats(0.01, 1))
 def test_weighted_lies_between_nothing_and_all_weights(
     a: Ranking, b: Ranking, first: float, second: float
 ) -> None:
@@ -315,7 +315,7 @@ def test_mmr_of_nothing(encoder: Encoder, ctx: Context) -> None:
     ("parameters", "message"),
     [
         ({"k": 50, "fetch": 40}, "can't choose k=50 of fetch=40"),
-        ({"balance": 1.2}, "between 0 and 1, not 1.2"),
+        ({"balance": 1.2}, "balance=1.2 of Mmr is wrong: give 0 to 1"),
         ({"k": 0}, "k of at least 1"),
     ],
 )

@@ -317,7 +317,7 @@ def test_filters_keep_the_order_and_are_idempotent(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ClaimCopies(ratio=2), r"ClaimCopies\.ratio is 2: give 0 to 1"),
+        (lambda: ClaimCopies(ratio=2), "ratio=2 of ClaimCopies is wrong: give 0 to 1"),
         (lambda: NearDuplicates(encoder=ENCODER, within="page"), "within=page"),
         (lambda: UrlSeen(within="all"), "choose question or claim"),
         (lambda: SimilarityFloor(encoder=ENCODER, floor=-1), "give 0 to 1"),

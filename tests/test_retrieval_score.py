@@ -16,6 +16,7 @@ from components.score.retrieval import (
     Qrels,
     Retrieval,
     document_ranking,
+    paired,
     read_qrels,
     read_run,
     retrieval,
@@ -192,6 +193,29 @@ def test_documents_are_named_by_a_relevant_url() -> None:
     ranking = document_ranking(case)
     assert ranking == [("8", 2), ("http://www.town.example/law/", 1)]
     assert values(Retrieval().score([case.claim], rankings={"1": ranking}))["mrr"] == 0.5
+
+
+def test_a_page_is_one_document_whatever_its_urls() -> None:
+    """A URL that stands twice in a store, and another form of it: one rank, the best score."""
+    page, other = "https://town.example/law", "https://town.example/other"
+    case = Case(
+        claim=Claim(id="1", text="", relevant=[other]),
+        queries=[Query(text="q0"), Query(text="q1")],
+        hits=[
+            hit(f"{page}#@14", 3),
+            hit(page, 2),
+            hit("http://www.town.example/law/", 2),
+            hit(other, 1),
+            hit("https://town.example/last", 5, query=1),
+            hit(page, 4, query=1),
+        ],
+    )
+    ranking = document_ranking(case)
+    assert ranking == [("https://town.example/last", 5), (f"{page}#@14", 3), (other, 1)]
+    kept, _, _ = paired([case.claim], {"1": ranking})
+    assert [doc for doc, _ in kept["1"]] == [
+        "town.example/last", "town.example/law", "town.example/other",
+    ]  # fmt: skip
 
 
 # TREC files

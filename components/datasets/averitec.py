@@ -174,7 +174,8 @@ class Averitec(Dataset):
 
     def read_documents(self, claim: Claim) -> list[Document]:
         """The pages found for a claim. A document's id is its URL, or `@` and its position where
-        there is none or an earlier one has it. A raw page that can't be read stays empty, and
+        there is none; where an earlier one has it both, as `URL#@7`, which is of the same page. A
+        raw page that can't be read stays empty, and
         why stands in `bad`."""
         packed = self._packed()
         store = packed.official(claim.id) if packed else self._store(claim)
@@ -190,7 +191,7 @@ class Averitec(Dataset):
                     continue
                 name = document.id
                 if not name or name in ids:
-                    name = f"@{len(documents)}"
+                    name = f"{name}#@{len(documents)}" if name else f"@{len(documents)}"
                 while name in ids:
                     name = f"@{name}"
                 ids.add(name)

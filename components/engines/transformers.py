@@ -19,6 +19,7 @@ from components.engines.memory import check, check_large
 from components.engines.schema import Grammars
 from components.engines.tokens import Tokens, refused
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.step import Context, identity
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class TransformersEngine(Engine):
         self.model = assets.model(self.model)
         if self.dtype not in ("float32", "bfloat16"):
             raise ClaimflowError(f"llm.dtype is {self.dtype}: choose float32 or bfloat16.")
+        check_number(self, "batch", 1)
+        check_number(self, "threads", 1)
         check_large(self.model, self.dtype, 0)
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()

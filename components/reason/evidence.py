@@ -8,6 +8,7 @@ from collections import Counter
 from typing import ClassVar
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.reason.answers import plain
 from components.records import Case, Passage
 from components.retrieve.encoder import Encoder
@@ -51,7 +52,7 @@ class ClaimCopies(EvidenceFilter):
 
     def __post_init__(self) -> None:
         for name in ("cosine", "ratio"):
-            share(self, name)
+            check_number(self, name, 0, 1)
 
     def keep(self, case: Case, passages: dict[str, Passage], ctx: Context) -> list[bool]:
         claim = plain(case.claim.text)
@@ -91,7 +92,7 @@ class NearDuplicates(EvidenceFilter):
     within: str = "claim"
 
     def __post_init__(self) -> None:
-        share(self, "cosine")
+        check_number(self, "cosine", 0, 1)
         check_within(self.within)
 
     def keep(self, case: Case, passages: dict[str, Passage], ctx: Context) -> list[bool]:
@@ -119,7 +120,7 @@ class SimilarityFloor(EvidenceFilter):
     floor: float = 0.52
 
     def __post_init__(self) -> None:
-        share(self, "floor")
+        check_number(self, "floor", 0, 1)
 
     def keep(self, case: Case, passages: dict[str, Passage], ctx: Context) -> list[bool]:
         prompt = self.encoder.passage_prompt
@@ -139,6 +140,9 @@ class ScoreFloor(EvidenceFilter):
 
     reads: ClassVar = ("hits",)
     floor: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_number(self, "floor")
 
     def keep(self, case: Case, passages: dict[str, Passage], ctx: Context) -> list[bool]:
         return [hit.score >= self.floor for hit in case.hits]
@@ -213,10 +217,3 @@ def check_within(within: str) -> None:
     """Raise ClaimflowError for what is neither question nor claim."""
     if within not in ("question", "claim"):
         raise ClaimflowError(f"within={within}: choose question or claim.")
-
-
-def share(step: Step, name: str) -> None:
-    """Raise ClaimflowError where the parameter is not between 0 and 1."""
-    value: float = getattr(step, name)
-    if not 0 <= value <= 1:
-        raise ClaimflowError(f"{type(step).__name__}.{name} is {value}: give 0 to 1.")

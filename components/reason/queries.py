@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from components.engines.base import Reply, Request
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.reason.prompted import Prompted
 from components.reason.questions import lines, unique
 from components.records import Case, Query
@@ -44,6 +45,8 @@ class WrittenQueries(Prompted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_number(self, "temperature", 0)
+        check_number(self, "top_p", 0, 1)
         if self.per == "question" and "{question}" not in self.prompt.read_text(encoding="utf-8"):
             raise ClaimflowError(
                 f"{self.prompt} has no {{question}}: every question would get the same queries."

@@ -30,7 +30,7 @@ def brief(found: Comparison, pair: tuple[str, str] | None = None, notes: bool = 
     """
     pair = two_of(found, pair)
     two = len(found.runs) == 2 and not found.failed
-    table = side_by_side(found, pair) if pair and two else _narrow(found)
+    table = side_by_side(found, pair) if pair and two and found.values else _narrow(found)
     out = [found.title, ""]
     for text in warnings(found):
         out += [*_wrapped(text), ""]
@@ -50,7 +50,8 @@ def brief(found: Comparison, pair: tuple[str, str] | None = None, notes: bool = 
 
 def _narrow(found: Comparison) -> Table:
     """The leaderboard on the primary measure, its axes in one column, without p."""
-    whole = leaderboard(msgspec.structs.replace(found, shown=[found.primary]))
+    primary = [found.primary] if found.primary in found.values else []
+    whole = leaderboard(msgspec.structs.replace(found, shown=primary))
     kept = [i for i, column in enumerate(whole.columns) if column != "p (Holm)"][whole.words :]
     columns, *rows = (
         [", ".join(row[: whole.words]), *(row[i] for i in kept)]

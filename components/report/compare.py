@@ -69,6 +69,11 @@ class Point(Record):
     choices: dict[str, str] = {}
     config: dict[str, Any] = {}
 
+    @property
+    def claims(self) -> int:
+        """Over how many claims its costs are: those scored, else those it has predictions for."""
+        return len(self.per_claim) or len(self.texts)
+
     def lasting(self) -> Point:
         """Without what differs each time that the same run is made: its place and its times."""
         return msgspec.structs.replace(self, source="", seconds={}, cache={}, notes=[])

@@ -54,7 +54,7 @@ def write(
     pair = two_of(found, pair)
     drawn = _kept(found, pair, cache) if cache else _drawn(found, pair)
     parts = sections(found, pair, claims, set(drawn))
-    if along := curve.section(found):
+    if "curve" in drawn and (along := curve.section(found)):
         parts.insert(1, along)
     write_whole(folder / "report.md", as_markdown(found.title, parts).encode())
     pictures = {name: picture.svg for name, picture in drawn.items()}

@@ -18,6 +18,7 @@ from components.report.compare import (
 )
 from components.report.groups import FEWEST, Group, groups_in
 from components.report.table import figure, heading, learned
+from components.score.base import UNSCORED
 
 COST_UNKNOWN = "not known, as files of predictions say nothing of what they cost to make."
 MATRIX = 10  # more runs than this: pairs stand in pairs.csv alone
@@ -89,7 +90,7 @@ def sections(
             _calibration(found, pair),
             _learned(found),
             _cost(found),
-            Section(title="How to read this", text=_reading(found)),
+            Section(title="How to read this", text=_reading(found)) if found.values else None,
             _claims(found, pair, claims),
             _evidence(found, pair, claims),
         ]
@@ -110,6 +111,8 @@ def finding(found: Comparison) -> list[str]:
     if len(runs) < 2:
         if found.failed and not found.runs:
             return [f"**All {len(found.failed)} runs failed**: nothing is compared."]
+        if not found.values:
+            return _unscored(found)
         if len(found.runs) == 1:
             return [f"Only {found.label(found.runs[0].name)} has results: nothing is compared."]
         return [f"No two runs have {heading(found.primary)}: nothing is compared on it."]
@@ -201,6 +204,13 @@ def finding(found: Comparison) -> list[str]:
     return [*lines, _cost_line(found, [point.name for point in two])]
 
 
+def _unscored(found: Comparison) -> list[str]:
+    """That no run has a measure, and why: claims have no gold, say."""
+    notes = dict.fromkeys(note for point in found.runs for note in point.notes)
+    why = "; ".join(note for note in notes if note.startswith(UNSCORED))
+    return [f"**No run has a measure, so nothing is compared**{why and f': {why}'}."]
+
+
 def _baseline(found: Comparison) -> list[str]:
     """What always giving the commonest label would score, and who does no better."""
     always = by_claim.majority(found)
@@ -223,7 +233,7 @@ def _cost_line(found: Comparison, names: list[str]) -> str:
         return f"Cost: {COST_UNKNOWN}"
     parts = []
     for point in (p for p in found.runs if p.name in names):
-        claims = max(len(point.per_claim), 1)
+        claims = max(point.claims, 1)
         tokens = sum(point.tokens.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion"))
         seconds = sum(point.compute.values()) / claims
         spent = f"{seconds:z.3f} s" if point.compute else "an unknown time"
@@ -301,6 +311,8 @@ def _said(found: Comparison, notes: dict[str, list[str]]) -> list[str]:
 def leaderboard(found: Comparison) -> Table:
     """The runs, best first, with the shown measures, and how far each is behind the best; failed
     ones stand last."""
+    if found.runs and not found.values:
+        return _coverage(found)
     axes = _axes(found)
     best = found.runs[0].name if found.runs else ""
     timed = _timed(found)
@@ -338,6 +350,30 @@ def leaderboard(found: Comparison) -> Table:
         f"{heading(found.primary)}{', which the baseline is not tested on' if always else ''}."
     )
     return Table(columns=columns, rows=rows, words=len(axes) or 1, caption=caption)
+
+
+def _coverage(found: Comparison) -> Table:
+    """The runs that have no measure: for how many claims they say something, and what it cost."""
+    axes, timed = _axes(found), _timed(found)
+    rows = []
+    for point in [*found.runs, *found.failed]:
+        given = [evidence for evidence in point.evidence.values() if evidence]
+        counts = [str(len(point.texts)), str(len(given)), str(sum(map(len, given)))]
+        rows.append([
+            *([point.axes.get(axis, "") for axis in axes] or [point.name]),
+            *(["failed", "–", "–"] if point.error else counts),
+            *([_seconds(point), _from_cache(point)] if timed else []),
+        ])  # fmt: skip
+    return Table(
+        columns=[
+            *(short_axes(axes).values() if axes else ["run"]),
+            *("claims with a prediction", "with evidence", "pieces of evidence"),
+            *(("seconds", "from cache") if timed else ()),
+        ],
+        rows=rows,
+        words=len(axes) or 1,
+        caption="In the order in which they were run.",
+    )
 
 
 def _contrasts(found: Comparison) -> Table:
@@ -708,7 +744,7 @@ def _cost(found: Comparison) -> Section | None:
         columns += ["seconds to train", "trained parameters"]
     rows = []
     for point in found.runs:
-        claims = max(len(point.per_claim), 1)
+        claims = max(point.claims, 1)
         compute = sum(point.compute.values())
         tokens = [point.tokens.get(f"{kind}_tokens", 0) for kind in ("prompt", "completion")]
         rows.append(

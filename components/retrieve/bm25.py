@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.retrieve.search import Search
 from components.step import Context
 from components.text import Analysis, Words, analyse, check_terms
@@ -35,8 +36,8 @@ class Bm25(Search):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k1 < 0 or not 0 <= self.b <= 1:
-            raise ClaimflowError(f"k1={self.k1}, b={self.b}: k1 is 0 or more, b between 0 and 1.")
+        check_number(self, "k1", 0)
+        check_number(self, "b", 0, 1)
 
     def analysis(self) -> Analysis:
         """How passages and queries become terms."""
@@ -84,6 +85,7 @@ class Bm25s(Bm25):
         super().__post_init__()
         if self.method not in _METHODS:
             raise ClaimflowError(f"No BM25 '{self.method}': choose {', '.join(_METHODS)}.")
+        check_number(self, "delta", 0)
         check_terms(self.stopwords, self.stemmer)
 
     def analysis(self) -> Analysis:
@@ -99,10 +101,8 @@ class Bm25s(Bm25):
         mean = postings.lengths.mean() if n else 0.0
         idf = per_frequency(lambda df: self._idf(df, n), postings.frequency)
         weights = np.empty(len(postings.docs), single)
-        absent = None
-        if self.method in ("bm25l", "bm25+"):
-            without = self._part(np.zeros(1, single), np.ones(1)) if len(idf) else np.zeros(1)
-            absent = (idf * without[0]).astype(single)
+        bounded = self.method in ("bm25l", "bm25+")
+        absent = (idf * self._absent()).astype(single) if bounded else None
         length = 1 - self.b + self.b * postings.lengths / (mean or 1)
         idf = idf.astype(single)
         for first in range(0, len(weights), _SLICE):
@@ -135,8 +135,16 @@ class Bm25s(Bm25):
             case _:
                 return math.log((n + 1) / df)
 
+    def _absent(self) -> float:
+        """What bm25l or bm25+ gives where the term isn't, in a text of mean length; with k1 = 0 the
+        limit of its formula, which divides 0 by 0."""
+        if self.method == "bm25+" or not self.delta:
+            return self.delta
+        return ((self.k1 + 1) * self.delta) / (self.k1 + self.delta)
+
     def _part(self, count: np.ndarray, length: np.ndarray) -> np.ndarray:
-        """What term counts give in texts of these lengths, 1 standing for the mean."""
+        """What term counts, of 1 or more, give in texts of these lengths, 1 standing for the
+        mean."""
         k1 = self.k1
         match self.method:
             case "lucene" | "robertson":

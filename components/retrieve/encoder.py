@@ -12,6 +12,7 @@ from components import assets
 from components.cache import key_of
 from components.errors import ClaimflowError
 from components.files import digest, write_whole
+from components.numbers import check_number
 from components.retrieve.forward import DEVICES, DTYPES, POOLINGS, Forward
 from components.step import Context, identity
 from components.text import well_formed
@@ -29,10 +30,11 @@ class Encoder:
     """A sentence-transformers model: texts to vectors.
 
     model: a folder, or the name of one below `home()/models`. max_length: tokens of a text that
-    count. query_prompt, passage_prompt: put before texts, as some models ask. normalise: vectors
-    of length 1, so that a dot product is the cosine. pooling: how token vectors become one: mean,
-    cls, max, lasttoken …; None: as the model's folder says. threads: batches encoded at a time,
-    each on one core. device, dtype: where the model runs and in what precision, see `Forward`.
+    count, 3 or more, as the first and the last are none of its own. query_prompt, passage_prompt:
+    put before texts, as some models ask. normalise: vectors of length 1, so that a dot product is
+    the cosine. pooling: how token vectors become one: mean, cls, max, lasttoken …; None: as the
+    model's folder says. threads: batches encoded at a time, each on one core. device, dtype: where
+    the model runs and in what precision, see `Forward`.
     """
 
     unkeyed: ClassVar[tuple[str, ...]] = ("threads",)
@@ -50,6 +52,7 @@ class Encoder:
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ClaimflowError(f"An encoder needs at least 1 thread, not {self.threads}.")
+        check_number(self, "max_length", 3)
         if self.pooling is not None and self.pooling not in POOLINGS:
             raise ClaimflowError(
                 f"No pooling '{self.pooling}': choose {', '.join(POOLINGS)}, or null."

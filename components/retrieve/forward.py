@@ -61,6 +61,10 @@ class Forward:
         self.model.eval()
         self.model.to(getattr(torch, dtype))
         self.device = device
+        # None of a model that marks places in another way, and takes a text of any length.
+        config = getattr(self.model[0], "config", None)
+        self.longest = getattr(config, "max_position_embeddings", None)
+        self.folder = folder
         self.dimensions = self.model.get_embedding_dimension() or 0
         self.batch_tokens = _BATCH_TOKENS[device] * (2 if device == "cpu" and "16" in dtype else 1)
         self._lock = threading.Lock()  # the tokeniser keeps its truncation length as state
@@ -109,9 +113,15 @@ class Forward:
         return vectors
 
     def tokens(self, texts: list[str], max_length: int) -> list[list[int]]:
-        """Token ids of each text, special tokens included, cut at `max_length`."""
+        """Token ids of each text, special tokens included, cut at `max_length`. Raises
+        ClaimflowError where that is more than the model has places for."""
         if not texts:
             return []
+        if self.longest and max_length > self.longest:
+            raise ClaimflowError(
+                f"max_length={max_length} of the encoder {self.folder.name} is wrong: it takes "
+                f"{self.longest} tokens, no more."
+            )
         tokenizer: Any = self.model.tokenizer
         with self._lock:
             backend = getattr(tokenizer, "backend_tokenizer", None)

@@ -7,6 +7,7 @@ import math
 from typing import ClassVar
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.records import Case, Hit
 from components.retrieve.search import Ranker, by_question, get_hits, per_query, put_hits
 from components.step import Context
@@ -100,9 +101,16 @@ class Fuse(Ranker):
 
 @dataclasses.dataclass(kw_only=True)
 class Rrf(Fuse):
-    """Reciprocal rank fusion: the sum of 1 / (constant + rank) (Cormack et al. 2009)."""
+    """Reciprocal rank fusion: the sum of 1 / (constant + rank) (Cormack et al. 2009).
+
+    constant: 0 or more.
+    """
 
     constant: float = 60
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "constant", 0)
 
     def credit(self, ranking: int, hits: list[Hit]) -> list[float]:
         return [1 / (self.constant + rank) for rank in range(1, len(hits) + 1)]
@@ -112,7 +120,8 @@ class Rrf(Fuse):
 class Weighted(Fuse):
     """Weighted sum of scores, each ranking's scaled for a query to 0 (its last) to 1 (its first).
 
-    weights: one for each ranking. A passage that a ranking lacks gets 0 from it.
+    weights: one for each ranking, 0 or more, and not all 0. A passage that a ranking lacks gets 0
+    from it.
     """
 
     weights: list[float]
@@ -122,6 +131,11 @@ class Weighted(Fuse):
         if len(self.weights) != len(self.of):
             raise ClaimflowError(
                 f"{len(self.weights)} weights for {len(self.of)} rankings: give one for each."
+            )
+        check_number(self, "weights", 0)
+        if not any(self.weights):
+            raise ClaimflowError(
+                f"weights={self.weights} of Weighted is wrong: give one of them more than 0."
             )
 
     def credit(self, ranking: int, hits: list[Hit]) -> list[float]:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.records import Case, Hit
 from components.retrieve.encoder import Encoder
 from components.retrieve.fuse import min_max
@@ -40,8 +41,7 @@ class Mmr(Ranker):
         super().__post_init__()
         if self.fetch < self.k:
             raise ClaimflowError(f"Mmr can't choose k={self.k} of fetch={self.fetch} hits.")
-        if not 0 <= self.balance <= 1:
-            raise ClaimflowError(f"Mmr's balance is between 0 and 1, not {self.balance}.")
+        check_number(self, "balance", 0, 1)
 
     def run(self, cases: list[Case], ctx: Context) -> list[Case]:
         for store, group in by_store(cases):

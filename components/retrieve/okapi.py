@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.retrieve.bm25 import Bm25, Bm25s, per_frequency
 from components.text import Analysis, NltkWords, SpaceWords, Words, check_terms
 from components.words import Pieces
@@ -39,6 +40,7 @@ class Okapi(Bm25):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_number(self, "epsilon", 0)
         if self.tokens not in TOKENS:
             raise ClaimflowError(f"No tokens '{self.tokens}': choose {' or '.join(TOKENS)}.")
         check_terms(self.stopwords, self.stemmer)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.retrieve.search import Search
 from components.step import Context
 from components.text import nltk_words, space_words
@@ -41,6 +42,11 @@ class RankBm25(Search):
         super().__post_init__()
         if self.tokens not in _TOKENS:
             raise ClaimflowError(f"No tokens '{self.tokens}': choose {' or '.join(_TOKENS)}.")
+        if self.k1 == 0:  # the package divides 0 by 0 for each term that a passage lacks
+            raise ClaimflowError("k1=0 of RankBm25 is wrong: give more, or take retriever=okapi.")
+        check_number(self, "k1", 0)
+        check_number(self, "b", 0, 1)
+        check_number(self, "epsilon", 0)
 
     def index(self, store: str, texts: list[str], ctx: Context) -> Any:
         from rank_bm25 import BM25Okapi

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from components import assets
 from components.cache import key_of
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.records import Case, Hit, Passage
 from components.retrieve.encoder import Encoder
 from components.retrieve.search import Ranker, by_question, by_store, per_query, put_hits
@@ -209,8 +210,8 @@ class CrossEncoderRerank(Rerank):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.model = assets.model(self.model)
-        if self.batch < 1:
-            raise ClaimflowError(f"A cross-encoder needs a batch of at least 1, not {self.batch}.")
+        check_number(self, "max_length", 4)  # three tokens are none of query or passage
+        check_number(self, "batch", 1)
 
     def scores(self, case: Case, found: Found, shared: str | None, ctx: Context) -> Scored:
         import torch

@@ -16,6 +16,8 @@ from components.step import Context, identity
 Rankings: TypeAlias = dict[str, list[tuple[str, float]]]
 """{claim id: [(document id, score), …]}, best document first; the order counts, not the score."""
 
+UNSCORED = "not scored by"  # how a run's note on a scorer begins that lacks something
+
 
 class Measure(Record):
     """A figure with its 95 % bootstrap interval (claims resampled; percentile method).

@@ -34,8 +34,7 @@ class Retrieval(Scorer):
     own fact-checking article is neither relevant nor a mistake: it is taken out of both sides.
 
     official: order documents of one score, in single precision, by id, from the last, as trec_eval
-    does; else they
-    stand as the ranking has them, in a TREC run by its column of ranks.
+    does; else they stand as the ranking has them, in a TREC run by its column of ranks.
     """
 
     official: bool = False
@@ -197,15 +196,21 @@ def document_ranking(case: Case) -> list[tuple[str, float]]:
 
     A document's rank for a query is that of its first passage, counted in documents. It is named
     by its URL where that is in `claim.relevant` or the claim's fact-checking article, else by its
-    id. Reads claim, hits and documents (for their URLs).
+    id; ids that are URLs of one page (`same_url`) are one document, called by the first that was
+    found. Reads claim, hits and documents (for their URLs).
     """
     known = {same_url(name) for name in [*case.claim.relevant, case.claim.fact_check_url or ""]}
     urls = {document.id: document.url for document in case.documents}
     best: dict[str, tuple[int, float, int]] = {}
     seen: dict[int, set[str]] = {}
+    called: dict[str, str] = {}  # by page
+    names: dict[str, str] = {}  # by document
     for hit in case.hits:
-        url = hit.url or urls.get(hit.doc)
-        name = url if url and same_url(url) in known else hit.doc
+        if hit.doc not in names:
+            url = hit.url or urls.get(hit.doc)
+            own = url if url and same_url(url) in known else hit.doc
+            names[hit.doc] = called.setdefault(same_url(own), own)
+        name = names[hit.doc]
         ranked = seen.setdefault(hit.query, set())
         if name in ranked:
             continue

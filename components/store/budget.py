@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.records import Document
 from components.store.chunk import Chunker, Piece
 
@@ -45,8 +46,7 @@ class Paragraphs(Chunker):
     def __post_init__(self) -> None:
         if self.tokens < 1:
             raise ClaimflowError(f"chunker.tokens is {self.tokens}: give 1 or more.")
-        if self.slack < 1:
-            raise ClaimflowError(f"chunker.slack is {self.slack}: give 1 or more.")
+        check_number(self, "slack", 1)
 
     def cut(self, document: Document) -> list[Piece]:
         enough = self.tokens * CHARACTERS_PER_TOKEN

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from components.errors import ClaimflowError
+from components.numbers import check_number
 from components.records import Document
 from components.retrieve.encoder import Encoder
 from components.step import Context
@@ -35,6 +36,9 @@ class Semantic(Chunker):
     min_sentences: int = 2
 
     def __post_init__(self) -> None:
+        check_number(self, "threshold", -1, 1)
+        check_number(self, "min_tokens", 0)
+        check_number(self, "min_sentences", 0)
         if self.max_tokens < max(1, self.min_tokens):
             raise ClaimflowError(
                 f"chunker.max_tokens is {self.max_tokens}: give 1 or more, and no less than "

@@ -14,6 +14,7 @@ from components.cache import key_of
 from components.engines.memory import check_weights
 from components.errors import ClaimflowError
 from components.files import write_whole
+from components.numbers import check_number
 from components.records import Case, Claim, Document, Record, encode
 from components.score.base import Measure
 from components.step import Context, TrainedStep, identity
@@ -114,6 +115,9 @@ class PairTask(TrainedStep):
     def __post_init__(self) -> None:
         self.model = assets.model(self.model)
         check_weights(self.model)
+        check_number(self, "rate", 0)
+        check_number(self, "epochs", 0)
+        check_number(self, "warm", 0)
         if self.adapter is not None:
             self.adapter = Path(self.adapter).absolute()
 

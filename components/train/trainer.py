@@ -14,6 +14,7 @@ from typing import Any
 
 from components.errors import ClaimflowError
 from components.files import write_whole
+from components.numbers import check_number
 from components.train.devices import on_devices
 from components.train.packing import packs, register
 
@@ -117,6 +118,10 @@ class Training:
             raise ClaimflowError(
                 f"trainer.held_out is a share between 0 and 1, not {self.held_out}."
             )
+        check_number(self, "warmup", 0, 1)
+        check_number(self, "weight_decay", 0)
+        for name in ("limit", "updates", "max_length", "threads"):
+            check_number(self, name, 1)
         counts = (self.tokens, self.batch, self.accumulate, self.evaluations, self.patience)
         if min(*counts, self.devices) < 1:
             raise ClaimflowError(
