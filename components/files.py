@@ -153,12 +153,11 @@ def whole_folder(to: Path) -> Iterator[Path]:
     part.mkdir(parents=True)
     try:
         yield part
-    except BaseException:
+        if to.exists():
+            to.rename(old)
+        part.rename(to)
+    finally:  # after an error the part is there, else what it took the place of
         shutil.rmtree(part, ignore_errors=True)
-        raise
-    if to.exists():
-        to.rename(old)
-    part.rename(to)
     shutil.rmtree(old, ignore_errors=True)
 
 

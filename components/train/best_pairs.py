@@ -14,7 +14,7 @@ from components.score.base import Measure
 from components.step import Context, identity
 from components.train.corruptions import Corruption, Corruptions, Triple
 from components.train.pairs import CrossEncoder, Pair, PairTask
-from components.train.trainer import Row, balanced
+from components.train.trainer import Row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,12 +73,10 @@ class TrainedBestPairs(PairTask):
             encoder,
             passes,
             rows(encoder, held, against),
-            balanced([row["labels"] for row in passes[-1]], 1.0, len(OUTPUTS)),
             folder,
             ctx,
             seed=seed,
             key=key,
-            best="f1_macro",  # by accuracy, a model that says "corrupted" of all is hard to beat
         )
         trained.negatives = artifact.digest
         trained.held_out = {

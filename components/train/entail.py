@@ -29,7 +29,7 @@ from components.train.pairs import (
     split,
 )
 from components.train.rerank import standardised
-from components.train.trainer import Row, balanced
+from components.train.trainer import Row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,12 +197,10 @@ class Entailment(PairTask):
             encoder,
             passes,
             rows([pair for one in tested for pair in annotated(one.claim, documents)]),
-            balanced([row["labels"] for row in passes[-1]], 1.0, len(OUTPUTS)),
             folder,
             ctx,
             seed=seed,
             key=key,
-            best="f1_macro",  # by accuracy, a model that says NEI of all is hard to beat
         )
         trained.negatives = artifact.digest
         scored = self.scores(encoder, tested, documents)

@@ -24,6 +24,7 @@ from components.train.trainer import (
     Lora,
     Row,
     Training,
+    balanced,
     float32_head,
     no_masks_by_cudnn,
     placed,
@@ -160,18 +161,22 @@ class PairTask(TrainedStep):
         encoder: CrossEncoder,
         passes: list[list[Row]],
         tested: list[Row],
-        weights: list[float],
         folder: Path,
         ctx: Context,
         *,
         seed: int,
         key: str,
-        best: str = "mean",
+        weights: list[float] | None = None,
+        best: str = "f1_macro",
         log_probabilities: Callable[[Any], Any] = log_softmax,
     ) -> Trained:
         """Train the encoder and write it into `folder`; what stands there beside it, without the
-        measures. key: where the checkpoints of this training are kept."""
+        measures. key: where the checkpoints of this training are kept. weights: of the labels;
+        None: all weigh alike, so that few positives don't drown. best: see `tune`; by accuracy, a
+        model that says the frequent label of all is hard to beat."""
         trainer = self.trainer
+        if weights is None:
+            weights = balanced([row["labels"] for row in passes[-1]], 1.0, len(self.outputs))
         model = self.lora.wrap(encoder.model, "SEQ_CLS") if self.lora else encoder.model
         checkpoints = ctx.cache.unfinished(key)
         curve = tune(

@@ -14,7 +14,7 @@ from components.score.base import Measure
 from components.step import Context
 from components.train.entail import NONE, Labelled, annotated
 from components.train.pairs import Candidates, CrossEncoder, PairTask, Trained, corpus, split
-from components.train.trainer import Row, balanced
+from components.train.trainer import Row
 
 OUTPUTS = ("none", "rationale")
 
@@ -74,12 +74,10 @@ class Rationale(PairTask):
             encoder,
             [learned_rows] * self.epochs,
             rows(tested),
-            balanced([row["labels"] for row in learned_rows], 1.0, len(OUTPUTS)),
             folder,
             ctx,
             seed=seed,
             key=key,
-            best="f1_macro",
         )
         chances = [self.chances(encoder, [pair[:2] for pair in one]) for one in tested]
         gold = [[pair[2] != NONE for pair in one] for one in tested]

@@ -141,11 +141,12 @@ class Reranker(PairTask, Ranker):
             encoder,
             passes,
             groups,
-            [1.0] * size,
             folder,
             ctx,
             seed=seed,
             key=key,
+            weights=[1.0] * size,
+            best="mean",
             log_probabilities=functools.partial(log_softmax, size=size),
         )
         trained.negatives = digests[-2]
